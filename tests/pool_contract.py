@@ -180,7 +180,7 @@ class PoolContract:
             assert min(stats["crew"].clone_bytes, stats["crew"].index_bytes) > 10_000
             assert 0 <= stats["crew"].age < 60
             assert "no commit yet" in stats["none"].problem
-            expected = Expectation("lamp", says=("white",))
+            expected = Expectation("lamp", texts=("white",))
             told = pool.each(None, partial(judge_vault, expected=expected))
             assert not told.results["yard"]
             assert told.results["crew"]
@@ -216,7 +216,7 @@ class PoolContract:
                 pool.recall([], asked)
             wanted = AskPack("which lamp is green", counts=False, receipt=False)
             pack = pool.pack(None, wanted)
-            alike = ask_pack(vaults, wanted._replace(told=describe_missing(found.missing)))
+            alike = ask_pack(vaults, wanted._replace(notices=describe_missing(found.missing)))
             assert pack.answer.pack.text == alike.pack.text
             assert "\nNot asked: none (its remote has no commit yet).\n" in alike.pack.text
         finally:

@@ -98,5 +98,5 @@ def note_at(root: Path, path: str) -> Note:
 
 def read_property(root: Path, path: str, name: str) -> object:
     """Return the value of a note's property, None if there is none."""
-    prop = note_at(root, path).matter.get(name)
+    prop = note_at(root, path).frontmatter.get(name)
     return prop and prop.value

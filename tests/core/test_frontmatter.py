@@ -21,7 +21,7 @@ import json, sys
 from pathlib import PurePosixPath
 from vaultmem.core.notes.note import parse_note
 note = parse_note(PurePosixPath("notes/x.md"), sys.stdin.buffer.read())
-told = [note.matter.problem, *note.warnings]
+told = [note.frontmatter.problem, *note.warnings]
 sections = [note.section_text(section) for section in note.sections]
 print(json.dumps({"told": told, "body": note.body, "sections": sections}))
 """
@@ -113,7 +113,7 @@ def test_tags_of_any_type_are_read_as_far_as_they_make_sense(
     tags: str, wanted: tuple[str, ...]
 ) -> None:
     note = make_note(f"---\n{tags}\naliases: {tags.partition(':')[2].strip() or '~'}\n---\nbody\n")
-    if not note.matter.problem:
+    if not note.frontmatter.problem:
         assert note.tags == wanted
     assert note.body == "body\n"
 
@@ -169,8 +169,8 @@ def test_problem_names_the_line_of_the_file() -> None:
 def test_rule_that_opens_no_mapping_is_text(text: str) -> None:
     for start in ("", "\ufeff"):
         note = make_note(start + text)
-        assert note.matter.body == 0
-        assert note.matter.properties == ()
+        assert note.frontmatter.body == 0
+        assert note.frontmatter.properties == ()
         assert note.body == start + text
         shown = "\n".join(f"# {s.heading}\n{note.section_text(s)}" for s in note.sections)
         assert all(line.strip() in shown for line in text.split("\n") if "%%" not in line)

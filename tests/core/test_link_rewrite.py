@@ -106,8 +106,8 @@ def test_only_paths_of_links_change_and_each_link_means_what_it_meant(
     edits = plan_edits(text, place, before, after, (MOVED, new))
     changed = apply_edits(text, edits)
 
-    old_links = find_links(text, make_note(text).matter)
-    new_links = find_links(changed, make_note(changed).matter)
+    old_links = find_links(text, make_note(text).frontmatter)
+    new_links = find_links(changed, make_note(changed).frontmatter)
     assert len(old_links) == len(new_links)
     for old, fresh in zip(old_links, new_links, strict=True):
         meant = before.find(old, place[0])

@@ -143,7 +143,7 @@ TABLE: list[tuple[str, str, str | None]] = [
 
 def links(text: str) -> list[Link]:
     note = make_note(text)
-    return [link for link in find_links(note.text, note.matter) if not link.is_hidden]
+    return [link for link in find_links(note.text, note.frontmatter) if not link.is_hidden]
 
 
 @pytest.mark.parametrize(("written", "source", "meant"), TABLE)
@@ -168,7 +168,7 @@ def test_of_twins_that_differ_in_case_the_one_as_written_is_meant() -> None:
 
 def test_link_in_a_percent_comment_is_hidden_and_one_behind_it_is_not() -> None:
     note = make_note("%%[[A]]%% [[B]] %%\n\n[[C]] `%%` [[D]]\n%% [[E]] 100%% [[F]]\n")
-    found = find_links(note.text, note.matter)
+    found = find_links(note.text, note.frontmatter)
     assert [link.path for link in found if link.is_hidden] == ["A", "C", "D"]
     assert [link.path for link in found if not link.is_hidden] == ["B", "E", "F"]
 
@@ -179,7 +179,7 @@ def test_property_is_a_link_if_its_whole_value_is_one() -> None:
         "list: [[D]]\nrefs:\n  - notes/e.md\n  - https://example.org\n  - '[[F]]'\n---\n[[G]]\n"
     )
     note = make_note(text)
-    found = find_links(note.text, note.matter)
+    found = find_links(note.text, note.frontmatter)
     assert [(link.property, link.kind.value, link.path) for link in found] == [
         ("parents", "wikilink", "A"),
         ("supersedes", "wikilink", "B"),
@@ -243,11 +243,11 @@ PIECES = [
 def test_a_mark_that_hides_nothing_changes_no_link(text: str) -> None:
     """A paragraph is read alone where the note has no comment: the links must be the same."""
     note, marked = make_note(text), make_note(f"%%\n\n{text}")
-    found = find_links(note.text, note.matter, note.fences)
+    found = find_links(note.text, note.frontmatter, note.fences)
     moved = [
         each._replace(start=each.start + 4, end=each.end + 4, line=each.line + 2) for each in found
     ]
-    assert list(find_links(marked.text, marked.matter)) == moved
+    assert list(find_links(marked.text, marked.frontmatter)) == moved
 
 
 def test_many_marks_are_read_at_once() -> None:
@@ -264,4 +264,4 @@ def test_many_marks_are_read_at_once() -> None:
         "` [a](b) ",
     ):
         text = piece * (200_000 // len(piece))
-        find_links(text, make_note("").matter)
+        find_links(text, make_note("").frontmatter)

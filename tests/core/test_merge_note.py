@@ -473,7 +473,7 @@ def test_bodies_that_conflict(base: str, ours: str, theirs: str, merged: str) ->
         (ConflictChoice.THEIRS, other),
     ):
         settled = resolve_callouts(result.text, choice)
-        if placed.callout.about or choice is ConflictChoice.OURS:
+        if placed.callout.our_line_count or choice is ConflictChoice.OURS:
             assert split_keys(settled) == split_keys(before + words + behind)
     both = resolve_callouts(result.text, ConflictChoice.BOTH)
     assert not Counter(split_keys(mine + other)) - Counter(split_keys(both))

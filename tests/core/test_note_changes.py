@@ -209,7 +209,9 @@ def test_every_difference_of_two_notes_is_told(one: object, other: object) -> No
     old, new = (make_note(note.text) for note in (one, other))  # type: ignore[attr-defined]
     found = compare_notes(old, new)
     assert bool(found) == (old.text != new.text)
-    values = [{x.name: (x.kind, x.value) for x in note.matter.properties} for note in (old, new)]
+    values = [
+        {x.name: (x.kind, x.value) for x in note.frontmatter.properties} for note in (old, new)
+    ]
     told = {item.name for item in found.properties}
     assert {
         name for name in values[0] | values[1] if values[0].get(name) != values[1].get(name)

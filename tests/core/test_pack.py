@@ -116,10 +116,13 @@ def test_every_pinned_section_is_shown_named_or_counted(pinned: list[Hit], budge
     pinned = [hit._replace(text=f"{n} unlike{n} {hit.text}") for n, hit in enumerate(pinned)]
     made = build(pinned, [], budget)
     seen = {" ".join(sorted(set(hit.text.split()))) for hit in pinned}
-    shown = len(made.items) + len(made.unshown) + made.unnamed
+    shown = len(made.items) + len(made.omitted_pins) + made.unlisted_pin_count
     assert len(seen) - 3 <= shown <= len(pinned)
-    if made.unnamed:
-        assert f"- and {made.unnamed} more" in made.text or f"- {made.unnamed} section" in made.text
+    if made.unlisted_pin_count:
+        assert (
+            f"- and {made.unlisted_pin_count} more" in made.text
+            or f"- {made.unlisted_pin_count} section" in made.text
+        )
 
 
 def test_pinned_sections_that_do_not_fit_are_named_or_counted() -> None:
@@ -127,9 +130,9 @@ def test_pinned_sections_that_do_not_fit_are_named_or_counted() -> None:
     pinned = [make_hit(text, document=number) for number, text in enumerate(words)]
     made = build(pinned, [], 200)
     assert made.items == ()
-    assert made.unshown
-    assert f"- and {made.unnamed} more" in made.text
-    assert len(made.unshown) + made.unnamed == 90
+    assert made.omitted_pins
+    assert f"- and {made.unlisted_pin_count} more" in made.text
+    assert len(made.omitted_pins) + made.unlisted_pin_count == 90
 
 
 def test_pinned_sections_take_half_of_the_budget_at_most() -> None:
@@ -210,7 +213,7 @@ def test_one_text_below_titles_that_say_more_is_shown_twice() -> None:
 
 def test_pinned_section_without_text_is_left_out() -> None:
     made = build([make_hit(""), make_hit("")], [], 500)
-    assert made.items == made.unshown == ()
+    assert made.items == made.omitted_pins == ()
 
 
 def test_account_counts_right_where_the_ratio_grows_a_digit() -> None:

@@ -156,10 +156,10 @@ def test_primed_again_without_a_change_nothing_differs_and_with_one_all_is_as_if
 
     made = as_notes(plan_priming(wanted(first), {}, pin).texts, {})
     again = plan_priming(wanted(first), made, pin)
-    assert (again.texts, again.kept) == ({}, {})
+    assert (again.texts, again.kept_notes) == ({}, {})
     assert not any(is_edited(note) for note in made.values())
     changed = plan_priming(wanted(second), made, pin)
-    assert changed.kept == {}
+    assert changed.kept_notes == {}
     fresh = as_notes(plan_priming(wanted(second), {}, pin).texts, {})
     assert {p: n.body.strip() for p, n in as_notes(changed.texts, made).items()} == {
         p: n.body.strip() for p, n in fresh.items()
@@ -178,15 +178,15 @@ def test_what_somebody_edited_is_kept_and_their_properties_as_well() -> None:
     there = {**made, a: tagged, b: mine, "primed/s/own.md": make_note("Own.", "primed/s/own.md")}
 
     same = plan("# A\n\none\n\n# B\n\ntwo\n\n# C\n\nthree\n", there)
-    assert (same.texts, same.kept) == ({}, {})
+    assert (same.texts, same.kept_notes) == ({}, {})
     other = plan("# A\n\nONE\n\n# B\n\nTWO\n", there)
     assert (other.changed, other.removed) == ((a,), (c,))
-    assert other.kept == {b: "edited here, and changed in the source"}
+    assert other.kept_notes == {b: "edited here, and changed in the source"}
     text = other.texts[a]
     assert "tags: [mine]  # my own\n" in text
     assert make_note(text, a).body.strip() == "ONE"
     gone = plan("# A\n\none\n", there)
-    assert gone.kept == {b: "edited here, and gone from the source"}
+    assert gone.kept_notes == {b: "edited here, and gone from the source"}
     taken = plan("# A\n\none\n\n# B\n\nTWO\n\n# C\n\nthree\n", there, overwrite=True)
     assert taken.changed == (b,)
 
@@ -194,7 +194,7 @@ def test_what_somebody_edited_is_kept_and_their_properties_as_well() -> None:
 def test_note_by_hand_where_a_part_belongs_is_never_touched() -> None:
     own = {"primed/s/a.md": make_note("My own.", "primed/s/a.md")}
     made = plan("# A\n\none\n", own, overwrite=True)
-    assert (made.texts, made.kept) == ({}, {"primed/s/a.md": "written by hand"})
+    assert (made.texts, made.kept_notes) == ({}, {"primed/s/a.md": "written by hand"})
     assert plan("# B\n\nx\n", own, overwrite=True).removed == ()
 
 

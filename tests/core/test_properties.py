@@ -110,7 +110,7 @@ def test_text_to_bytes_to_text_is_the_same(note: Generated) -> None:
     read = make_note(note.text)
     assert read.text == note.text
     assert read.text.encode() == note.text.encode()
-    assert read.text[: read.matter.body] + read.body == note.text
+    assert read.text[: read.frontmatter.body] + read.body == note.text
 
 
 @pytest.mark.campaign

@@ -252,7 +252,7 @@ def test_a_stale_note_is_active_again_when_it_is_said_again() -> None:
     again = note_of(confirm_note(note, Attestation("claude", "s", AT)))
 
     assert again.state == "active"
-    assert again.matter.get("state_reason") is None
+    assert again.frontmatter.get("state_reason") is None
 
 
 def test_witnesses_are_counted_up_to_a_limit() -> None:
@@ -261,6 +261,6 @@ def test_witnesses_are_counted_up_to_a_limit() -> None:
         said = Attestation("claude", f"s-{number}", AT)
         note = note_of(confirm_note(note, said))
 
-    names = note.matter.get("confirmed_by").value
+    names = note.frontmatter.get("confirmed_by").value
     assert len(names) == MAX_CONFIRMATIONS
     assert names[-1] == f"claude, session s-{MAX_CONFIRMATIONS + 2}"

@@ -63,7 +63,6 @@ DATA = {
     "core/similarity/tokens.py": "patterns of English",
     "core/notes/conflict.py": "the title of a callout, which is in people's notes",
     "operations/checks.py": "names of attributes",
-    "operations/review_queue.py": "names of attributes",
     "services/vaults/demo_vault.py": "a decision of the sample vault",
     "web/web_app.py": "an address",
 }

@@ -105,7 +105,7 @@ def test_what_a_person_changed_of_an_uncommitted_note_is_theirs_and_the_rest_the
     vault = opened(root, agent={"person": "", "agent": "claude", "other": "bot"}[by])
     sync_vault(vault)
 
-    blamed = {line.text: line.who for line in blame_note(vault, path).lines}
+    blamed = {line.text: line.author for line in blame_note(vault, path).lines}
     if event == "promote":
         promote_notes(vault, [path])
     if event == "tag":
@@ -144,18 +144,18 @@ def test_an_agents_note_that_plain_git_commits_is_still_the_agents(
     vault = opened(root)
     sync_vault(vault)
 
-    blamed = {line.text: (line.who, line.session) for line in blame_note(vault, path).lines}
+    blamed = {line.text: (line.author, line.session) for line in blame_note(vault, path).lines}
     assert blamed["Ring the bell twice."] == ("claude", "s-1")
     assert blamed.get("Four of them.", ("Maren Person", "")) == ("Maren Person", "")
     assert blamed.get("Five of them.", ("Maren Person", "")) == ("Maren Person", "")
     grounds = explain_text(vault, "ring the bell")
-    assert {step.who for step in grounds[0].steps} == {who for who, _ in blamed.values()}
+    assert {step.author for step in grounds[0].steps} == {who for who, _ in blamed.values()}
     log = list_commits(vault, CommitFilter(agents=frozenset(["claude"]))).commits
     assert [(each.author, each.shown) for each in log] == [("Maren Person", "claude")]
     versions = trace_note(vault, path).versions
-    assert versions[-1].who == "claude"
+    assert versions[-1].author == "claude"
     if how == "pieces":
-        assert versions[0].who == "Maren Person"
+        assert versions[0].author == "Maren Person"
     shown = run_here("show", log[0].commit, cwd=root).out
     assert "claude" in shown
     assert not vault.journal.agents_paths()
@@ -187,14 +187,14 @@ def test_a_line_that_somebody_moved_is_still_of_whoever_said_it(
     vault = opened(root)
     sync_vault(vault)
 
-    who = {line.text: (line.who, line.session) for line in blame_note(vault, "notes/b.md").lines}
+    who = {line.text: (line.author, line.session) for line in blame_note(vault, "notes/b.md").lines}
     assert who[said] == ("claude", "s-1")
     assert who["Two."] == ("Maren Person", "")
-    copied = {line.text: line.who for line in blame_note(vault, "notes/c.md").lines}
+    copied = {line.text: line.author for line in blame_note(vault, "notes/c.md").lines}
     assert set(copied.values()) == {"Maren Person"}
     grounds = {each.hit.record.path: each.steps for each in explain_text(vault, said)}
-    assert "claude" in {step.who for step in grounds["notes/b.md"]}
-    assert {step.who for step in grounds["notes/c.md"]} == {"Maren Person"}
+    assert "claude" in {step.author for step in grounds["notes/b.md"]}
+    assert {step.author for step in grounds["notes/c.md"]} == {"Maren Person"}
 
 
 @pytest.mark.parametrize("by", ["checkpoint", "plain git"])
@@ -214,7 +214,7 @@ def test_an_agents_note_that_somebody_moved_before_a_commit_is_still_the_agents(
     vault = opened(root)
     sync_vault(vault)
 
-    assert {line.who for line in blame_note(vault, "notes/ship/bell.md").lines} == {"claude"}
+    assert {line.author for line in blame_note(vault, "notes/ship/bell.md").lines} == {"claude"}
     assert not vault.journal.agents_paths()
 
 
@@ -233,7 +233,7 @@ def test_what_cannot_be_noted_at_once_is_noted_later(make_vault: Make, opened: O
     git(root, "commit", "-q", "--allow-empty", "-m", "more")
 
     assert "Ring the bell." in run_here("recall", "bell", cwd=root).out
-    blamed = {line.text: line.who for line in blame_note(opened(root), path).lines}
+    blamed = {line.text: line.author for line in blame_note(opened(root), path).lines}
     assert blamed["Ring the bell."] == "claude"
 
 
@@ -248,7 +248,7 @@ def test_what_somebody_planted_as_notes_stops_nothing(make_vault: Make, opened: 
     vault = opened(root)
     sync_vault(vault)
 
-    assert {line.who for line in blame_note(vault, "notes/old.md").lines} == {"Maren Person"}
+    assert {line.author for line in blame_note(vault, "notes/old.md").lines} == {"Maren Person"}
     assert trace_note(vault, "notes/old.md").versions[0].commit is not None
 
 

@@ -103,7 +103,7 @@ def test_a_summary_is_about_a_fifth_of_sentences_that_stood_there(eol: str) -> N
     share = count_tokens(short.body) / count_tokens(note.body)
     assert 0.1 < share < 0.4
     assert (short.title, short.tags) == ("Friday", ("alerting",))
-    assert short.matter.get("mine").value == "1"
+    assert short.frontmatter.get("mine").value == "1"
     original = " ".join(note.body.split())
     prose = [line for line in short.body.splitlines() if line and not line.startswith("#")]
     assert prose
@@ -412,7 +412,7 @@ def test_a_section_that_shows_several_full_texts_is_named_once(
     asked = Query("refund queue", counts=False)
     (by_note,) = run_query(vault, asked).hits
     (by_section,) = run_query(vault, asked._replace(by_section=True)).hits
-    assert (by_note.record.path, by_note.also) == (path, ())
+    assert (by_note.record.path, by_note.related_sections) == (path, ())
     assert by_section.section == by_note.section
 
 

@@ -40,8 +40,8 @@ def test_the_text_of_a_note_is_what_it_says_itself() -> None:
     assert [note.section_text(each) for each in note.sections] == [first, "It does not leave."]
     assert note.tags == ()
     assert note.conflict == "conflicted: ben and cleo say otherwise"
-    assert [(x.who, x.text[:14]) for x in note.otherwise[0]] == [("ben", "The hovercraft")]
-    assert list(note.otherwise) == [0]
+    assert [(x.who, x.text[:14]) for x in note.conflicting_texts[0]] == [("ben", "The hovercraft")]
+    assert list(note.conflicting_texts) == [0]
     assert len(note.visible) == len(note.text)
     gone = parse_note(PurePosixPath("a.md"), GONE.encode())
     assert gone.conflict == "conflicted: dora removed it"

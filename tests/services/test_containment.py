@@ -64,7 +64,7 @@ def test_the_note_has_the_names_of_the_rules(root: Path, opened: Open) -> None:
     vault = opened(root, agent="claude")
     done = remember(vault, Memory(ATTACK))
     note = read_note(vault, PurePosixPath(done.path))
-    assert note.matter.get("suspicious").value == RULES  # type: ignore[union-attr]
+    assert note.frontmatter.get("suspicious").value == RULES  # type: ignore[union-attr]
     assert "line 6: network-pipe and 1 more" in note.text
 
 

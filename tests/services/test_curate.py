@@ -195,7 +195,7 @@ def test_duplicates_are_merged_and_contradictions_shown(vault: Vault, clock: Clo
     assert all(against in {each.path, each.into} for each in pairs)
     assert any("120" in line and "300" in line for each in pairs for line in each.evidence)
     done = apply_report(vault, report)
-    assert [each.path for each in done.done] == [merge.path]
+    assert [each.path for each in done.proposals] == [merge.path]
     dropped = get_note(vault, merge.path).note
     assert dropped.state is NoteState.DEPRECATED
     assert f'"[[{Path(merge.into).stem}]]"' in dropped.text
@@ -226,7 +226,7 @@ def test_apply_makes_exactly_the_changes_of_the_report_in_one_commit(
 
     done = apply_report(vault, report)
 
-    assert {each.path for each in done.done} == {bell, clock_note}
+    assert {each.path for each in done.proposals} == {bell, clock_note}
     assert git(vault.root, "rev-list", "--count", f"{head}..HEAD") == "1"
     changed = git(vault.root, "diff", "--name-only", head, "HEAD").splitlines()
     assert set(changed) == {bell, clock_note}
@@ -273,7 +273,7 @@ def test_two_curators_at_once_make_one_change(make_vault: Make, opened: Open, cl
     def run() -> None:
         vault = opened(root, agent="claude", now=clock)
         start.wait()
-        done.append(len(apply_report(vault, report).done))
+        done.append(len(apply_report(vault, report).proposals))
         vault.close()
 
     threads = [threading.Thread(target=run) for _ in range(2)]

@@ -164,9 +164,9 @@ def test_contradictions_are_listed_once(make_vault: Make, opened: Open) -> None:
 
     found = compare_vault(synced(opened(root)))
 
-    pairs = [{str(p.ours.path), str(p.theirs.path)} for p in found.contradicting]
+    pairs = [{str(p.ours.path), str(p.theirs.path)} for p in found.contradictions]
     assert pairs == [{"notes/a.md", "notes/b.md"}]
-    assert found.same == ()
+    assert found.duplicates == ()
 
 
 def test_similar_takes_a_text_or_a_note_and_never_names_the_note_itself(

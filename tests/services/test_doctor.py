@@ -302,7 +302,7 @@ def test_locks_of_git_are_told_with_their_age_and_never_removed(
     other.touch()
 
     check = find_only(vault, "git's locks", fix=True)
-    assert (check.verdict, check.told) == (WARNING, "another git is at work")
+    assert (check.verdict, check.message) == (WARNING, "another git is at work")
 
     check = find_only(vault, "git's locks", fix=True, later=1_800)
     assert (check.verdict, len(check.paths)) == (PROBLEM, 2)
@@ -365,7 +365,7 @@ def test_a_repository_of_somebody_else_has_its_remedy(make_vault: Make, opened: 
 
     checks = examine(opened(root))
     assert checks["git"].verdict is PROBLEM
-    assert "belongs to another user" in checks["git"].told
+    assert "belongs to another user" in checks["git"].message
     assert "safe.directory" in checks["git"].remedy
 
 
@@ -374,7 +374,7 @@ def test_a_vault_without_git_is_a_warning(make_vault: Make, opened: Open) -> Non
     shutil.rmtree(root / ".git")
 
     check = find_only(opened(root), "git", fix=True)
-    assert (check.verdict, check.told) == (WARNING, "the vault is in no repository")
+    assert (check.verdict, check.message) == (WARNING, "the vault is in no repository")
     assert not (root / ".git").exists()
 
 
@@ -384,7 +384,7 @@ def test_why_nothing_is_committed_now_is_told(make_vault: Make, opened: Open) ->
 
     check = find_only(opened(root), "git", fix=True)
     assert check.verdict is WARNING
-    assert "HEAD is detached" in check.told
+    assert "HEAD is detached" in check.message
     assert git(root, "symbolic-ref", "-q", "HEAD", check=False) == ""
 
 
@@ -414,7 +414,7 @@ def test_what_a_killed_watcher_left_is_removed(make_vault: Make, opened: Open) -
         file.write_text("{}")
 
     check = find_only(vault, "watcher")
-    assert (check.verdict, check.told) == (PROBLEM, "a watcher was killed")
+    assert (check.verdict, check.message) == (PROBLEM, "a watcher was killed")
     before = set(hash_tree(vault.state_folder))
     _, changed = fix_only(vault, "watcher")
     assert changed == set()
@@ -425,12 +425,12 @@ def test_a_watcher_of_another_version_is_a_warning(make_vault: Make, opened: Ope
     vault = opened(make_vault(NOTES))
     with held_by_thread(lambda: hold_watch(vault)):
         check = examine(vault, fix=True)["watcher"]
-        assert (check.verdict, check.told) == (OK, f"process {os.getpid()} watches")
+        assert (check.verdict, check.message) == (OK, f"process {os.getpid()} watches")
         file = vault.state_folder / "watch.json"
         file.write_text(file.read_text().replace(vaultmem.__version__, "0.0.1"))
         check = find_only(vault, "watcher", fix=True)
         assert check.verdict is WARNING
-        assert "of version 0.0.1" in check.told
+        assert "of version 0.0.1" in check.message
 
 
 def test_who_holds_the_vaults_lock_is_told(make_vault: Make, opened: Open) -> None:
@@ -472,7 +472,7 @@ def test_limits_of_disk_and_watching_are_told(
     vault = opened(make_vault(NOTES))
     full = check_disk(vault, enough=2**62)
     assert full.verdict is PROBLEM
-    assert "MB are free" in full.told
+    assert "MB are free" in full.message
     assert check_disk(vault, enough=0).verdict is OK
 
     (tmp_path / "limit").write_text("3\n")

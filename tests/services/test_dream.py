@@ -324,14 +324,14 @@ def test_what_dream_limit_holds_back_is_told_and_left_for_the_next_night(
         clock.pass_days(0.5)
     first = dream(vault)
     before = hash_tree(vault.root, skip=(".git",))
-    assert (len(first.promoted), len(first.left)) == (1, 1)
+    assert (len(first.promoted), len(first.remaining)) == (1, 1)
 
     again = dream(vault)
 
-    assert (again.promoted, again.left) == ((), first.left)
+    assert (again.promoted, again.remaining) == ((), first.remaining)
     assert hash_tree(vault.root, skip=(".git",)) == before
     clock.pass_days(1)
-    assert [each.path for each in dream(vault).promoted] == [first.left[0].path]
+    assert [each.path for each in dream(vault).promoted] == [first.remaining[0].path]
 
 
 @pytest.mark.parametrize(("every", "nights"), [("day", [0, 1, 2, 3]), ("week", [0, 7])])

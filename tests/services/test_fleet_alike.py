@@ -87,8 +87,8 @@ def test_vaults_are_compared_as_one_would_be(
         [("crew", "crew-bot"), ("pier", "pier-bot")]
     ]
     for mine, theirs in (
-        (found.near, expected.near),
-        (found.contradicting, expected.contradicting),
+        (found.near, expected.similar),
+        (found.contradicting, expected.contradictions),
     ):
         crossing = {pair for pair in _list_pairs(found, mine) if _crosses(pair)}
         assert crossing == _list_crossing(theirs) != set()

@@ -37,7 +37,7 @@ def test_a_tag_chooses_whole_tags_and_keeps_what_is_pinned(make_vault: Make, ope
     chosen = select_notes(vault, [], ForgetSelection(tag="old"))
 
     assert [record.path for record in chosen.notes] == ["notes/a.md", "notes/b.md"]
-    assert chosen.kept == ("notes/d.md",)
+    assert chosen.kept_notes == ("notes/d.md",)
 
 
 def test_an_age_counts_from_the_notes_own_date_else_from_the_file(
@@ -163,7 +163,7 @@ def test_a_session_and_an_age_choose_together_and_pinned_notes_stay(
     both = select_notes(vault, [], ForgetSelection(session="s-1", older_than=90 * DAY))
 
     assert [record.path for record in by_session.notes] == ["notes/a.md", "notes/b.md"]
-    assert by_session.kept == ("notes/d.md",)
+    assert by_session.kept_notes == ("notes/d.md",)
     assert [record.path for record in both.notes] == ["notes/a.md"]
 
 
@@ -294,7 +294,7 @@ def test_a_purge_leaves_notes_that_only_began_as_the_same_text(
     assert day.paths == ("d3.md",)
     assert day.others == ("d0.md", "d1.md", "d2.md", "daily.md", "day.md")
     assert (safe.paths, safe.others) == (("safe.md",), ("copy.md",))
-    told = [step.why for step in safe.steps if "copy.md" in step.why]
+    told = [step.reason for step in safe.steps if "copy.md" in step.reason]
     assert len(told) == 1
     assert "they stay" in told[0]
 

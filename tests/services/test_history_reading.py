@@ -412,7 +412,7 @@ def told_of(vault: Vault, path: str) -> dict[str, str]:
 
 def writers(blame: Blame) -> list[tuple[str | None, str, str]]:
     """Return text, author and subject of each line ("" if it is not committed)."""
-    return [(x.text, x.who, x.commit.subject if x.commit else "") for x in blame.lines]
+    return [(x.text, x.author, x.commit.subject if x.commit else "") for x in blame.lines]
 
 
 def in_lines(data: bytes) -> list[str]:
@@ -439,8 +439,8 @@ class TestBlame:
         blame = blame_note(vault, done.path)
 
         by_text = {line.text: line for line in blame.lines}
-        assert by_text["by hand"].who == "Maren Person"
-        assert by_text["last"].who == "claude"
+        assert by_text["by hand"].author == "Maren Person"
+        assert by_text["last"].author == "claude"
         assert by_text["last"].session == "s-1"
         commits = {line.text: line.commit for line in blame.lines if line.commit}
         assert commits["last"].event == "checkpoint"
@@ -470,11 +470,13 @@ class TestBlame:
 
         lines = blame_note(agent, "a").lines
 
-        assert [(x.text, x.who, x.session) for x in lines if x.commit is None] == [
+        assert [(x.text, x.author, x.session) for x in lines if x.commit is None] == [
             ("state: stale", "claude", "s-2")
         ]
         done = remember(agent, Memory("quite new"))
-        assert {(x.who, x.commit) for x in blame_note(agent, done.path).lines} == {("claude", None)}
+        assert {(x.author, x.commit) for x in blame_note(agent, done.path).lines} == {
+            ("claude", None)
+        }
 
     def test_any_bytes_give_one_origin_a_line(self, make_vault: Make, opened: Open) -> None:
         cases = {
@@ -578,7 +580,7 @@ class TestTrace:
         trace = trace_note(vault, "second")
 
         assert [
-            (v.who, v.session, v.operation.file.path, summarise_operation(v.operation))
+            (v.author, v.session, v.operation.file.path, summarise_operation(v.operation))
             for v in trace.versions
         ] == [
             ("Maren Person", "", "notes/second.md", "body +1 -1"),
@@ -779,7 +781,9 @@ class TestExplain:
 
         assert set(grounds) == {done.path, "notes/old.md"}
         ground = grounds[done.path]
-        assert [(s.who, s.commit.subject if s.commit else "", s.lines) for s in ground.steps] == [
+        assert [
+            (s.author, s.commit.subject if s.commit else "", s.lines) for s in ground.steps
+        ] == [
             ("claude", "checkpoint: noted", 1),
             ("Maren Person", "checkpoint: edited", 1),
             ("Maren Person", "", 1),

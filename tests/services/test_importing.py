@@ -176,7 +176,7 @@ def test_what_the_vault_knows_is_left_as_it_is_and_what_says_otherwise_is_linked
     assert "state: active" not in notes
     assert "team: harbour" in notes
     assert "- food-drink" in notes
-    assert AWS_KEY not in "".join(map(str, report.taken))
+    assert AWS_KEY not in "".join(map(str, report.items))
 
 
 def test_a_credential_is_refused_though_the_export_allows_itself(
@@ -419,7 +419,7 @@ def test_places_without_anything_and_files_of_other_forms_are_named(
     file.write_text('[{"id": "1", "memory": "One is here."}, {broken}, {"id": "2", "memory": "Two')
     report = take(vault, "mem0", file)
     assert counts(report) == {"new": 1, "unread": 2}
-    assert [each.item for each in report.taken if each.outcome is ImportOutcome.UNREAD] == [
+    assert [each.item for each in report.items if each.outcome is ImportOutcome.UNREAD] == [
         "x.json, item 2",
         "x.json, item 3",
     ]

@@ -41,7 +41,7 @@ def test_the_first_bad_commit_is_found(make_vault: Make, opened: Open, turn: int
     before = hash_tree(root, skip=(".git",)), git(root, "ls-files", "-s")
     vault = opened(root)
     sync_vault(vault)
-    expected = Expectation("gangway colour", says=("the GANGWAY is blue",))
+    expected = Expectation("gangway colour", texts=("the GANGWAY is blue",))
     found = bisect_history(vault, commits[0], "HEAD", expected)
     assert found.first_bad == (commits[turn],)
     assert len(found.steps) <= 2 + math.ceil(math.log2(20))
@@ -68,7 +68,7 @@ def test_history_with_merges_is_searched_as_git_does(
     git(root, "merge", "-q", "--no-edit", "side")
     vault = opened(root)
     sync_vault(vault)
-    found = bisect_history(vault, commits[0], "HEAD", Expectation("gangway", says=("blue",)))
+    found = bisect_history(vault, commits[0], "HEAD", Expectation("gangway", texts=("blue",)))
     assert found.first_bad == (painted,)
 
 
@@ -96,7 +96,7 @@ def test_commits_that_a_merge_brought_from_before_the_good_one_are_not_tested(
     git(root, "commit", "-qm", "removed")
     vault = opened(root)
     sync_vault(vault)
-    expected = Expectation("owner of the pier", says=("owner of the pier is Tuuli",))
+    expected = Expectation("owner of the pier", texts=("owner of the pier is Tuuli",))
 
     found = bisect_history(vault, good, "HEAD", expected)
     asked = (
@@ -130,7 +130,7 @@ def test_commits_that_cannot_be_judged_are_told(make_vault: Make, opened: Open) 
     commits.append(git(root, "rev-parse", "HEAD"))
     vault = opened(root)
     sync_vault(vault)
-    expected = Expectation("gangway", finds=("notes/gangway.md",), says=("blue",))
+    expected = Expectation("gangway", addresses=("notes/gangway.md",), texts=("blue",))
     found = bisect_history(vault, commits[1], commits[4], expected)
     assert set(found.first_bad) == set(commits[2:])
     assert [step.verdict for step in found.steps].count("skip") == 2
@@ -142,7 +142,7 @@ def test_what_is_expected_of_the_ends_is_checked(make_vault: Make, opened: Open)
     commits = make_commits(root, 4, 2)
     vault = opened(root)
     sync_vault(vault)
-    blue = Expectation("gangway", says=("is blue",))
+    blue = Expectation("gangway", texts=("is blue",))
     with pytest.raises(RefusedError, match="not good: no section of the pack contains"):
         bisect_history(vault, commits[2], commits[3], blue)
     with pytest.raises(RefusedError, match="not bad: the pack is as expected there"):
@@ -159,13 +159,13 @@ def test_negated_expectation_holds_where_nothing_of_it_is_shown(
     root = make_vault({"notes/a.md": "# A\n\nThe gangway is blue.\n"})
     vault = opened(root)
     sync_vault(vault)
-    assert judge_vault(vault, Expectation("gangway", says=("blue",))) == []
-    assert judge_vault(vault, Expectation("gangway", says=("blue",), negated=True))
-    assert judge_vault(vault, Expectation("gangway", says=("red",), negated=True)) == []
-    assert judge_vault(vault, Expectation("gangway", finds=("notes/a.md#A",))) == []
-    assert judge_vault(vault, Expectation("gangway", finds=("notes/b.md",)))
+    assert judge_vault(vault, Expectation("gangway", texts=("blue",))) == []
+    assert judge_vault(vault, Expectation("gangway", texts=("blue",), negated=True))
+    assert judge_vault(vault, Expectation("gangway", texts=("red",), negated=True)) == []
+    assert judge_vault(vault, Expectation("gangway", addresses=("notes/a.md#A",))) == []
+    assert judge_vault(vault, Expectation("gangway", addresses=("notes/b.md",)))
     with pytest.raises(RefusedError, match="nothing is expected"):
-        Expectation("gangway", says=(" ",))
+        Expectation("gangway", texts=(" ",))
 
 
 def test_stats_count_by_note_which_assertions_held(make_vault: Make, run_cli: RunCli) -> None:

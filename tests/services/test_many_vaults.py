@@ -83,7 +83,7 @@ def describe(hits: list[Any]) -> list[Any]:
             h.section.ordinal,
             round(h.score, 4),
             round(h.coverage, 4),
-            h.also,
+            h.related_sections,
             h.replaces,
         )
         for h in hits

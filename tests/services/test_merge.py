@@ -232,7 +232,7 @@ def test_what_both_sides_changed_apart_is_merged_in_one_commit_of_two_parents(
     assert disk_bytes(root) == tree_bytes(root, "HEAD")
     assert is_clean(root)
     assert done.commit == git(root, "rev-parse", "main")
-    assert (done.into, done.source.name) == ("main", "side")
+    assert (done.target_branch, done.source.name) == ("main", "side")
     changed = git(root, "diff", "-z", "--name-only", "--no-renames", "main~1", "main")
     assert list(done.paths) == sorted(filter(None, changed.split("\0")))
     assert git(root, "log", "-1", "--format=%P").split() == parents
@@ -796,7 +796,7 @@ def test_a_fault_after_the_merge_names_its_commit_and_the_same_command_completes
     )
     in_the_way.unlink()
     assert is_clean(root)
-    assert not merge_branch(vault, "proposals/bob/tags").needed
+    assert not merge_branch(vault, "proposals/bob/tags").is_needed
     assert "proposals/bob/tags" in git(root, "for-each-ref", "refs/vaultmem/decided")
 
 

@@ -234,7 +234,7 @@ def _prepare(make_vault: Make, opened: Open) -> Place:
 
 def _blame(vault: Vault, path: str) -> dict[str, str]:
     lines = blame_note(vault, path).lines[4:]
-    return {line.text: line.who for line in lines if line.text}
+    return {line.text: line.author for line in lines if line.text}
 
 
 def _name(function: Callable[..., object]) -> str:
@@ -266,8 +266,8 @@ def test_a_note_that_was_moved_and_edited_keeps_the_authors_of_its_lines(
     assert before == at.who
     assert _blame(vault, path) == at.who
     steps = explain_text(vault, "pier opens", 1)[0].steps
-    assert sum(s.lines for s in steps if s.who == "Ann") >= 4
-    assert trace_note(vault, path).versions[-1].who == "Ann"
+    assert sum(s.lines for s in steps if s.author == "Ann") >= 4
+    assert trace_note(vault, path).versions[-1].author == "Ann"
     assert git(at.root, "log", "--follow", "-M", "--format=%an", "--", path).endswith("Ann")
     assert not set(find_pending(vault).files) & {path, "pier.md"}
 
@@ -356,4 +356,4 @@ def test_notes_that_are_moved_together_each_keep_their_authors(
 
     for path, text in texts.items():
         lines = blame_note(at.open(), f"old/{Path(path).name}").lines
-        assert {line.who for line in lines if line.text in text.splitlines()[::2]} == {"Ann"}
+        assert {line.author for line in lines if line.text in text.splitlines()[::2]} == {"Ann"}

@@ -164,7 +164,7 @@ def test_words_of_a_persons_own_are_left_alone(make_vault: Make, opened: Open) -
     status = read_status(vault)
     assert [path for path, _ in status.problems] == ["Log/Typo.md"]
     assert 'did you mean "active"?' in status.problems[0][1]
-    assert [path for path, _ in status.in_doubt] == ["Docs/Near.md"]
+    assert [path for path, _ in status.invalid_notes] == ["Docs/Near.md"]
     answer = run_here("recall", "reading", cwd=vault.root, stdin="").out
     assert "Books/Dune.md" in answer
 

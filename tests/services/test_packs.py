@@ -95,9 +95,9 @@ def test_what_is_pinned_and_does_not_fit_is_named_by_link(packed: MakePack) -> N
     )
     pack = packed({"MEMORY.md": f"# Memory\n\n{long}\n", "notes/g.md": "A gangway.\n"}, budget=400)
     assert "notes/g.md" in shown(pack)
-    assert len(shown(pack)) + len(pack.unshown) + pack.unnamed == 10
+    assert len(shown(pack)) + len(pack.omitted_pins) + pack.unlisted_pin_count == 10
     assert all(
-        f"- Memory > {hit.section.heading}: {hit.address}" in pack.text for hit in pack.unshown
+        f"- Memory > {hit.section.heading}: {hit.address}" in pack.text for hit in pack.omitted_pins
     )
 
 
@@ -115,10 +115,10 @@ def test_what_agents_pin_and_learn_has_the_room_that_the_owners_leaves(packed: M
     pack = packed(notes, budget=420)
     pinned = {item.hit.record.path for item in pack.items if item.pinned}
     assert pinned == {"MEMORY.md", "USER.md", "notes/p.md", "notes/rule.md"}
-    assert "Learned" in [hit.section.heading for hit in pack.unshown]
+    assert "Learned" in [hit.section.heading for hit in pack.omitted_pins]
     wide = packed({}, budget=2_000)
     assert {"notes/a.md"} < {item.hit.record.path for item in wide.items if item.pinned}
-    assert not wide.unshown
+    assert not wide.omitted_pins
     trusted = packed({}, budget=420, trust=True)
     assert trusted.items[0].hit.record.path == "notes/rule.md"
 
@@ -132,12 +132,12 @@ def test_pack_says_what_it_left_out_and_why(packed: MakePack) -> None:
     notes |= {"notes/gangway.md": f"{words}.\n", "notes/pier.md": f"{words}!\n"}
     notes["MEMORY.md"] = f"# Memory\n\n{pinned}\n"
     pack = packed(notes, "gangway of the northern pier", budget=400)
-    left = {why: [each for each in pack.left_out if each.why is why] for why in OmissionReason}
+    left = {why: [each for each in pack.omitted if each.why is why] for why in OmissionReason}
     taken = {(item.hit.record.path, item.hit.section.heading) for item in pack.items}
     assert {each.hit.record.path for each in left[OmissionReason.SHARE]} == {"MEMORY.md"}
-    assert len(left[OmissionReason.SHARE]) == len(pack.unshown) + pack.unnamed
-    assert len({each.hit.address for each in pack.left_out}) == len(pack.left_out)
-    assert not taken & {(e.hit.record.path, e.hit.section.heading) for e in pack.left_out}
+    assert len(left[OmissionReason.SHARE]) == len(pack.omitted_pins) + pack.unlisted_pin_count
+    assert len({each.hit.address for each in pack.omitted}) == len(pack.omitted)
+    assert not taken & {(e.hit.record.path, e.hit.section.heading) for e in pack.omitted}
     assert all(each.hit.record.path.startswith("notes/") for each in left[OmissionReason.ROOM])
     (alike,) = left[OmissionReason.ALIKE]
     assert alike.instead is not None
@@ -190,7 +190,7 @@ def test_note_written_next_to_one_that_was_found_comes_with_it(packed: MakePack)
     }
     pack = packed(turns, budget=600)
     assert shown(pack)[-2:] == ["notes/2.md", "notes/3.md"]
-    assert pack.items[-1].hit.beside == "notes/2.md"
+    assert pack.items[-1].hit.answered_note == "notes/2.md"
     assert pack.text.count("follows") == 1
     again = packed({"notes/2.md": turn("Bob has the keys of the gangway.", 2)}, budget=600)
     assert shown(again)[-2:] == ["notes/2.md", "notes/3.md"]
@@ -209,9 +209,11 @@ def test_the_note_written_next_is_next_to_this_hit_whatever_was_asked_before(
     packs = [make_pack(vault, each, 600) for each in ("gangway", "supper", "gangway")]
     pack = packs[-1]
 
-    assert {item.hit.beside: item.hit.record.path for item in pack.items if item.hit.beside} == {
-        "notes/2.md": "notes/3.md"
-    }
+    assert {
+        item.hit.answered_note: item.hit.record.path
+        for item in pack.items
+        if item.hit.answered_note
+    } == {"notes/2.md": "notes/3.md"}
 
 
 def test_what_a_note_may_answer_takes_no_room_from_what_was_found(packed: MakePack) -> None:

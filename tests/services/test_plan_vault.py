@@ -52,7 +52,7 @@ def test_what_is_said_is_what_is_done(notes: Path) -> None:
     assert plan.files == (".gitignore", "Home.md", "Private/Diary.md", "Taxes/2025.md")
     assert plan.size == sum((notes / path).stat().st_size for path in plan.files)
     assert plan.private == ("Private/Diary.md", "Taxes/2025.md")
-    assert plan.left_out == {
+    assert plan.omitted_counts == {
         "pictures over 1 MiB": 2,
         "videos over 1 MiB": 1,
         "a symbolic link": 1,

@@ -68,7 +68,7 @@ def test_a_standing_wish_is_proposed_and_the_memory_stays_what_it_is(vault: Vaul
         NoteState.CANDIDATE,
         WISH,
     )
-    properties = {prop.name: prop.value for prop in note.matter.properties}
+    properties = {prop.name: prop.value for prop in note.frontmatter.properties}
     assert properties["about"] == proposed.about == "API errors"
     assert properties["cites"] == (f"[[{done.path.removesuffix('.md')}]]",)
 

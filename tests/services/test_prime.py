@@ -62,7 +62,7 @@ def test_edit_by_hand_survives_and_a_crashed_run_is_finished_by_the_next(vault: 
     edited.write_text(edited.read_text() + "By hand.\n")
     gone.unlink()
     plan = prime(vault, BOOK.replace("Words of part 6.", "New words."))
-    assert "primed/book/chapter-3.md" in plan.kept
+    assert "primed/book/chapter-3.md" in plan.kept_notes
     assert plan.added == ("primed/book/chapter-4.md",)
     assert "By hand." in edited.read_text()
     taken = prime(vault, BOOK.replace("Words of part 6.", "New words."), overwrite=True)
@@ -152,7 +152,7 @@ def test_sources_are_listed_and_removed_without_what_is_somebody_s(vault: Vault)
     assert hash_tree(vault.root, skip=(".git",)) == before
     assert unprime_source(vault, "book") == shown
     assert shown.removed == ("primed/book/b.md",)
-    assert shown.kept == {
+    assert shown.kept_notes == {
         "primed/book/a.md": "edited here",
         "primed/book/own.md": "written by hand",
     }

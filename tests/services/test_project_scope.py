@@ -49,14 +49,14 @@ def collect_answers(vault: Vault) -> list[Any]:
     """Return all that queries, packs and lists show of a vault."""
     packs = [make_pack(vault, question, 1_500) for question in ("", *QUESTIONS)]
     found: list[Any] = [made.text.partition("\n")[2] for made in packs]
-    found += [[hit.address for hit in made.unshown] for made in packs]
+    found += [[hit.address for hit in made.omitted_pins] for made in packs]
     for question in QUESTIONS:
         query = parse_query(question, limit=30)
         found.append([(h.address, round(h.score, 5), h.text) for h in recall(vault, query)])
         asked = Query(question, 30, suggests=True, expand_links=True, counts=False)
         result = run_query(vault, asked)
-        found.append([(h.address, round(h.score, 5), h.also) for h in result.hits])
-        found.append([result.replaced, result.sureness])
+        found.append([(h.address, round(h.score, 5), h.related_sections) for h in result.hits])
+        found.append([result.replaced, result.match_strength])
     found.append([each.path for each in list_notes(vault, NoteFilter(any_state=True))])
     return found
 

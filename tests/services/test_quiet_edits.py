@@ -53,7 +53,7 @@ def test_edits_become_one_commit_of_the_person_after_some_quiet(
         ]
         assert uncommitted(root) == [theirs]
     assert len(subjects(root)) == 1
-    assert [each.what for each in told].count("problem") == 0
+    assert [each.kind for each in told].count("problem") == 0
     save_checkpoint(opened(root, agent="claude"), "gulls")
     assert subjects(root)[1:] == ["claude: checkpoint: gulls"]
 
@@ -101,7 +101,7 @@ def test_edits_during_a_merge_wait_for_its_end(make_vault: Make) -> None:
         assert subjects(root) == []
         (root / ".git/MERGE_HEAD").unlink()
         wait_for(root, "edit: a")
-    assert [each.what for each in told].count("problem") == 1
+    assert [each.kind for each in told].count("problem") == 1
     assert git(root, "show", "HEAD:notes/a.md") == "three"
 
 

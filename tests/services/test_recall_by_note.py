@@ -51,13 +51,15 @@ def test_ten_results_are_ten_notes(make_vault: Make, opened: Open) -> None:
     assert len({hit.record.path for hit in answer.hits}) == len(answer.hits) == 10
     assert answer.has_more
     best, *others = answer.hits
-    assert best._replace(also=()) == by_section[0]
-    assert [each.heading for each in best.also] == [hit.section.heading for hit in by_section[1:4]]
-    assert [LONG.splitlines()[each.line - 1] for each in best.also] == [
-        f"## {each.heading}" for each in best.also
+    assert best._replace(related_sections=()) == by_section[0]
+    assert [each.heading for each in best.related_sections] == [
+        hit.section.heading for hit in by_section[1:4]
     ]
-    assert all(each.score >= best.score / 2 for each in best.also)
-    assert not any(hit.also for hit in others)
+    assert [LONG.splitlines()[each.line - 1] for each in best.related_sections] == [
+        f"## {each.heading}" for each in best.related_sections
+    ]
+    assert all(each.score >= best.score / 2 for each in best.related_sections)
+    assert not any(hit.related_sections for hit in others)
 
 
 def test_pages_count_notes_also_behind_one_with_very_many_sections(
@@ -82,7 +84,7 @@ def test_a_question_of_common_words_alone_lists_notes(make_vault: Make, opened: 
     answer = run_query(vault, Query("where is it"))
     assert sorted(hit.record.path for hit in answer.hits) == ["long.md", *few]
     assert not answer.has_more
-    assert len(next(hit for hit in answer.hits if hit.also).also) == 3
+    assert len(next(hit for hit in answer.hits if hit.related_sections).related_sections) == 3
 
 
 def test_links_bring_no_note_twice(make_vault: Make, opened: Open) -> None:

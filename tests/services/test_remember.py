@@ -289,9 +289,9 @@ def test_what_a_note_says_already_is_confirmed_and_not_written_again(
     assert (done.outcome, done.path) == (RememberOutcome.KNOWN, first.path)
     note = parse_note(PurePosixPath(first.path), (root / first.path).read_bytes())
     assert note.body.strip() == FACT
-    assert note.matter.get("confirmed_by").value == ("codex, session s-2",)
+    assert note.frontmatter.get("confirmed_by").value == ("codex, session s-2",)
     said = "codex, session s-2: *Session tokens* expire after 15 min!"
-    assert note.matter.get("also_said").value == (said,)
+    assert note.frontmatter.get("also_said").value == (said,)
     assert (note.tags, note.agent, bool(note.updated)) == (("auth",), "claude", True)
     assert len(list((root / "notes").rglob("*.md"))) == 1
 
@@ -675,7 +675,7 @@ def test_what_a_quarantined_note_nearly_says_is_quarantined_too(
     assert [each.path for each in done.similar] == [path]
     note = parse_note(PurePosixPath(done.path), (vault.root / done.path).read_bytes())
     assert note.state is NoteState.QUARANTINED
-    assert note.matter.get("related").value == (f"[[{Path(path).stem}]]",)
+    assert note.frontmatter.get("related").value == (f"[[{Path(path).stem}]]",)
     with pytest.raises(RefusedError, match="is quarantined"):
         remember(vault, Memory(text))
 

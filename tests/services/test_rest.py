@@ -59,10 +59,10 @@ def test_a_watcher_dreams_once_when_the_settings_want_it(make_vault: Make, opene
     with watched(root) as (_, told):
         wait_until(lambda: any("by dream" in each.text for each in told), 30)
         wait_until(lambda: "[[bell]]" in (root / "MEMORY.md").read_text(), 30)
-    assert [each.what for each in told if "by dream" in each.text] == ["committed"]
+    assert [each.kind for each in told if "by dream" in each.text] == ["committed"]
     subjects = git(root, "log", "--format=%s").splitlines()
     assert subjects.count("promote: bell, by dream") == 1
-    assert not [each for each in told if each.what == "problem"]
+    assert not [each for each in told if each.kind == "problem"]
 
 
 @pytest.mark.campaign
@@ -104,7 +104,7 @@ def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
     git(root, "config", "--unset", "gc.auto")
     (kept,) = [check for check in examine_vault(opened(root)) if check.name == "git's upkeep"]
     assert kept.verdict is Verdict.WARNING
-    assert "objects are in no pack" in kept.told
+    assert "objects are in no pack" in kept.message
     assert re.fullmatch(
         r"1,\d\d\d objects of git are packed: \d.\d MB became 0.\d MB", resting.tidy()
     )
@@ -129,9 +129,9 @@ def test_what_cannot_be_is_told_once(make_vault: Make) -> None:
     root = make_vault()
     with watched(root) as (loop, told):
         (root / "vaultmem.yaml").write_text("dream_every: hour\n")
-        wait_until(lambda: any(each.what == "problem" for each in told), 30)
+        wait_until(lambda: any(each.kind == "problem" for each in told), 30)
         take_turns(loop)
-    assert [each.what for each in told].count("problem") == 1
+    assert [each.kind for each in told].count("problem") == 1
 
 
 @pytest.mark.campaign
@@ -145,8 +145,8 @@ def test_a_watcher_embeds_what_has_no_vectors(
         for name, value in service.environment().items():
             monkeypatch.setenv(name, value)
         with watched(root) as (loop, told):
-            wait_until(lambda: any(each.what == "embedded" for each in told), 30)
+            wait_until(lambda: any(each.kind == "embedded" for each in told), 30)
             asked = len(service.requests)
             take_turns(loop)
         assert len(service.requests) == asked
-    assert [each.what for each in told].count("embedded") == 1
+    assert [each.kind for each in told].count("embedded") == 1

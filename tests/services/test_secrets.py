@@ -207,7 +207,7 @@ def test_a_regex_that_python_does_not_know_is_named(
     [check] = [c for c in examine_vault(opened(root)) if c.name == "credentials"]
 
     assert told in str(refusal.value)
-    assert told in check.told
+    assert told in check.message
 
 
 @pytest.mark.parametrize("settings", ["[[rules]\n", "rules = 1\n", "[[rules]]\nid = 'x'\n", "a = "])

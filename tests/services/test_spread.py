@@ -298,7 +298,7 @@ def reached(opened: Open, root: Path, target: str) -> list[tuple[str, str, str]]
     vault = opened(root)
     sync_vault(vault)
     found = find_spread([vault], target).reached
-    return [(each.session, each.path, each.how.value) for each in found]
+    return [(each.session, each.path, each.relation.value) for each in found]
 
 
 def test_only_what_was_written_after_it_was_shown_is_spread(

@@ -60,7 +60,7 @@ def test_what_is_not_committed_is_told_by_author(make_vault: Make, opened: Open)
         Uncommitted("", "", ("notes/fog.md", "notes/tide.md"), ("chart.txt",)),
         Uncommitted("claude", "s1", ("notes/inbox/the-pump-is-loud.md",), ()),
     )
-    assert found.git.left_out == {"big.txt": "larger than 1 MiB"}
+    assert found.git.skipped == {"big.txt": "larger than 1 MiB"}
     assert (found.sync.removed, found.is_in_sync) == (0, True)
 
     save_checkpoint(claude, "all of it")
@@ -90,7 +90,7 @@ def test_problems_and_files_that_are_no_notes_are_counted(make_vault: Make, open
     assert {path for path, _ in found.problems} == {
         *("notes/latin.md", "notes/binary.md", "link.md", "notes/odd.md", "notes/tide.md"),
     }
-    assert found.passed_over == {
+    assert found.skipped_files == {
         "it contains NUL bytes, so it is not text": 1,
         "it is a symbolic link": 1,
         "hidden by name": 1,
@@ -156,7 +156,7 @@ def test_with_settings_that_cannot_be_read_nothing_is_looked_at(
 
     found = read_status(vault, settings_problem="vaultmem.yaml: broken; correct it")
     assert found.settings_problem == "vaultmem.yaml: broken; correct it"
-    assert (found.notes, found.is_in_sync, found.passed_over) == (5, False, {})
+    assert (found.notes, found.is_in_sync, found.skipped_files) == (5, False, {})
     assert found.git is not None
     assert found.git.head.branch == "main"
     assert found.git.uncommitted == ()

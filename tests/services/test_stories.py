@@ -43,5 +43,5 @@ def test_stories_say_who_wrote_each_line_as_blame_does(make_vault: Make, opened:
     assert {path: story.lines for path, story in found.items()} == {
         path: blame_note(vault, path).lines for path in paths
     }
-    versions = [version.who for version in found["notes/moved.md"].versions]
+    versions = [version.author for version in found["notes/moved.md"].versions]
     assert set(versions) > {"Ada", "Bea", "Cleo", "Dan"}

@@ -97,7 +97,7 @@ def test_a_thread_that_died_and_a_folder_that_was_replaced(
         wait_until(lambda: not loop._watcher._events.is_alive())
         write_notes(root, {"notes/a.md": "# A\n\nquagga\n"})
         wait_until(lambda: found(root, "quagga"))
-        assert [each.text for each in told if each.what == "problem"] == [
+        assert [each.text for each in told if each.kind == "problem"] == [
             "watching broke off; beginning again"
         ]
         aside = root.with_name("aside")

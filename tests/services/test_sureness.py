@@ -141,14 +141,14 @@ def test_a_branch_that_was_never_looked_at_waits_for_no_writer(vault: Vault, ope
 
 def test_a_pack_says_that_it_is_not_sure_and_does_not_fill_its_budget(vault: Vault) -> None:
     pack = ask_pack(vault, AskPack("gangway turnstile quotas for visiting inspectors", 800)).pack
-    assert pack.sureness is MatchStrength.NONE
+    assert pack.match_strength is MatchStrength.NONE
     assert len(pack.items) == 10
     assert pack.account.sent < 400
     assert f"\n\n{describe_strength(MatchStrength.NONE)[0]}\n\n## Evidence" in pack.text
     assert pack.account.sent == count_tokens(pack.text)
 
     sure = ask_pack(vault, AskPack("who signs refunds over 50 euros", 800)).pack
-    assert (sure.sureness, sure.told) == (MatchStrength.STRONG, ())
+    assert (sure.match_strength, sure.notices) == (MatchStrength.STRONG, ())
 
 
 def test_a_pack_that_was_not_sure_is_shown_again_as_it_was(vault: Vault) -> None:

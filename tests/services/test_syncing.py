@@ -441,7 +441,7 @@ def test_a_watcher_syncs_and_says_so(
     with watched(anna.root) as (_, told):
         wait_until((anna.root / "notes/crane.md").exists)
         wait_until(lambda: ("synced", "origin: commits in: 1, out: 0") in told)
-    assert [each for each in told if each.what == "problem"] == []
+    assert [each for each in told if each.kind == "problem"] == []
 
 
 @pytest.mark.campaign

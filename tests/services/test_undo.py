@@ -178,7 +178,7 @@ def test_a_line_that_a_person_changed_since_stays_and_is_reported(
 
     assert file.read_bytes() == PLAN.replace("at seven.", "at nine sharp.").encode()
     [plan] = [each for each in done.notes if each.path == "notes/plan.md"]
-    assert plan.why == "1 line changed since, 1 line not brought back"
+    assert plan.reason == "1 line changed since, 1 line not brought back"
 
 
 def test_what_another_session_confirmed_is_quarantined_and_not_removed(
@@ -225,7 +225,7 @@ def test_an_agent_removes_nothing_that_the_owner_pinned_since(liar: Vault, opene
 
     [kept] = [each for each in done.notes if each.path == NOTE]
     assert kept.action == "keep"
-    assert "pinned, and only a person unpins it" in kept.why
+    assert "pinned, and only a person unpins it" in kept.reason
     assert LIMIT in (liar.root / NOTE).read_text()
 
 

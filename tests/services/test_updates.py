@@ -91,7 +91,7 @@ def test_a_vault_lists_each_old_value_with_the_next_one(make_vault: Make, opened
 
     found = list_updates(vault)
 
-    assert [(str(each.old.path), str(each.new.path), each.why) for each in found] == [
+    assert [(str(each.old.path), str(each.new.path), each.description) for each in found] == [
         ("notes/a.md", "notes/b.md", "city: Boston, now Denver"),
         ("notes/b.md", "notes/c.md", "city: Denver, now Austin"),
     ]
@@ -132,7 +132,7 @@ def test_an_update_of_a_part_leaves_the_rest_of_the_note(make_vault: Make, opene
 
     decided = decide(person, waits, ProposalChoice.ACCEPT)
 
-    assert decided.told == PART
+    assert decided.message == PART
     assert [subject for _, subject in decided.report.commits] == [
         "supersede: maria-lives-in-boston..., in part, by maria-moved-to-denver"
     ]

@@ -81,7 +81,7 @@ def test_files_of_editors_and_clients_are_no_notes(make_vault: Make, watch: Watc
     write_notes(root, {f"notes/{name}": "quagga\n" for name in names})
     write_notes(root, {"transcripts/t.md": "quagga\n", ".obsidian/x.md": "quagga\n"})
     assert loop.settle(20)
-    assert [each.text for each in told if each.what == "indexed"] == []
+    assert [each.text for each in told if each.kind == "indexed"] == []
     assert found(root, "quagga") == []
 
 
@@ -169,7 +169,7 @@ def test_one_save_is_told_once_and_rest_brings_nothing_new(
     shell(root, "for n in 1 2 3 4 5; do echo $n >> notes/old.md; sleep 0.02; done; rm notes/b.md")
     assert loop.settle(20)
     wait_until(lambda: loop._last_full >= loop._last_look)
-    indexed = [each.text for each in told if each.what == "indexed"]
+    indexed = [each.text for each in told if each.kind == "indexed"]
     assert indexed == ["1 changed, 1 gone"]
 
 
@@ -207,7 +207,7 @@ def test_five_saves_in_a_moment_are_one_rewriting_or_two(
         (root / "MEMORY.md").write_text(f"# Memory\n\nNumber {number}.\n")
         assert loop.settle(20)
     wait_until(lambda: "Number 5." in (root / "CONTEXT.md").read_text())
-    assert sum(each.what == "rendered" for each in told) <= 3  # The first is that of the start.
+    assert sum(each.kind == "rendered" for each in told) <= 3  # The first is that of the start.
 
 
 # Whoosh forgets to close a table of contents that it could not read.
@@ -234,6 +234,6 @@ def test_a_watcher_outlives_damage_to_what_it_keeps(
     write_notes(root, {"notes/new.md": "# New\n\nquagga\n"})
     assert "New" in run_cli("recall", "quagga", cwd=root).out
     assert loop.settle(20)
-    assert {each.text for each in told if each.what == "problem"} <= {
+    assert {each.text for each in told if each.kind == "problem"} <= {
         "the vault's state was damaged and is built again; run the command again"
     }

@@ -206,10 +206,10 @@ def receipt(
         emit_json(replayed_json(replay))
     else:
         print_line(replay.text.rstrip("\n"))
-    for each in replay.gone:
+    for each in replay.missing_sections:
         place = f"{each.path}#{each.heading}" if each.heading else each.path
         warn(f"{place}: gone from git, so it is left out here (blob {each.blob[:12]})")
-    if replay.gone:
+    if replay.missing_sections:
         raise typer.Exit(NoteNotFoundError.exit_code)
 
 

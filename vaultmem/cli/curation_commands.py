@@ -261,7 +261,7 @@ def _list_lines(side: ReviewSide, width: int) -> list[str]:
 
 
 def _print_decided(decided: DecisionResult) -> None:
-    print_styled(f"{one_line(decided.proposal.path)}: ", "green", decided.told)
+    print_styled(f"{one_line(decided.proposal.path)}: ", "green", decided.message)
     print_commits(decided.report.commits)
     if not decided.report.commits:
         print_line("Nothing had to be changed.")

@@ -85,8 +85,8 @@ def eval_(
     options = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
     evaluation = evaluate(context.open_synced(reads=True), place, options, ProgressLine)
     for run in evaluation.runs:
-        if run.lacks:
-            warn(f"without a model that was to decide, {_name(run)}: {run.lacks}")
+        if run.problem_summary:
+            warn(f"without a model that was to decide, {_name(run)}: {run.problem_summary}")
     if context.as_json:
         emit_json(evaluation_json(evaluation))
         return
@@ -96,11 +96,12 @@ def eval_(
         _print_missing(evaluation, place.name)
     else:
         _print_changed(evaluation, place.name)
-    if evaluation.left_out:
+    if evaluation.omitted_note:
         print_line()
         print_line(
-            f"{one_line(evaluation.left_out)} is a note of this vault. It was left out here, but "
-            "else recall and packs find it: move it, or list it under `ignore` in vaultmem.yaml."
+            f"{one_line(evaluation.omitted_note)} is a note of this vault. It was left out here, "
+            "but else recall and packs find it: move it, or list it under `ignore` in "
+            "vaultmem.yaml."
         )
 
 
@@ -127,8 +128,8 @@ def _add(context: CommandContext, file: Path, receipt: str, notes: list[str]) ->
 def _print_figures(evaluation: Evaluation) -> None:
     """Print a table of all figures with their confidence intervals."""
     count = len(evaluation.questions)
-    heads = [f"recall@{evaluation.asked.depth}", f"nDCG@{evaluation.asked.depth}"]
-    heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(evaluation.asked.budgets)]
+    heads = [f"recall@{evaluation.options.depth}", f"nDCG@{evaluation.options.depth}"]
+    heads += [f"{'in packs of ' * (not n)}{b:,}" for n, b in enumerate(evaluation.options.budgets)]
     rows = [[pluralize(count, "question"), *heads]]
     rows += [[_name(run), *(f"{each.mean:.3f}" for each in run.figures)] for run in evaluation.runs]
     rows += [["difference", *(f"{each.mean:+.3f}" for each in evaluation.difference)]]
@@ -169,9 +170,11 @@ def _print_missing(evaluation: Evaluation, file: str) -> None:
     failures = [(question, each) for question, each in pairs if 0 in each.places]
     print_line()
     if not failures:
-        print_line(f"Each question's notes are among the first {evaluation.asked.depth} results.")
+        print_line(f"Each question's notes are among the first {evaluation.options.depth} results.")
         return
-    print_line(f"{len(failures):,} not answered among the first {evaluation.asked.depth} results:")
+    print_line(
+        f"{len(failures):,} not answered among the first {evaluation.options.depth} results:"
+    )
     for question, each in failures[:_LISTED]:
         print_styled(_describe_question(file, question), "bold", f"  ({each.match_strength})")
         for address, place, state in zip(question.notes, each.places, each.states, strict=True):
@@ -208,7 +211,7 @@ def _print_changed(evaluation: Evaluation, file: str) -> None:
                     f"    {one_line(address)}: {own_place}, "
                     f"there {other_place}{_describe_state(state)}"
                 )
-        for budget, first, second in zip(evaluation.asked.budgets, a.packs, b.packs, strict=True):
+        for budget, first, second in zip(evaluation.options.budgets, a.packs, b.packs, strict=True):
             if first != second:
                 print_line(f"    evidence in a pack of {budget:,}: {first:.2f}, there {second:.2f}")
     _print_rest(differences)

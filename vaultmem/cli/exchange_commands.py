@@ -273,7 +273,7 @@ def _print_report(report: ImportReport) -> None:
     from vaultmem.services.exchange.import_notes import ImportOutcome
 
     shown_counts: dict[str, int] = {}
-    for each in report.taken:
+    for each in report.items:
         shown_counts[each.outcome] = shown_counts.get(each.outcome, 0) + 1
         if each.outcome is ImportOutcome.KNOWN or shown_counts[each.outcome] > _SHOWN:
             continue
@@ -395,11 +395,12 @@ def _print_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
             print_styled(f"{would}{name:<7}  ", "green", one_line(path))
         if len(paths) > _SHOWN:
             print_line(f"{would}{name:<7}  {len(paths) - _SHOWN:,} more")
-    for path, reason in plan.kept.items():
+    for path, reason in plan.kept_notes.items():
         print_styled("kept     ", "yellow", f"{one_line(path)}  ({reason})")
     print_line(
         f"{one_line(source)}: {len(plan.added):,} added, {len(plan.changed):,} changed, "
-        f"{len(plan.removed):,} removed, {len(plan.unchanged):,} unchanged, {len(plan.kept):,} kept"
+        f"{len(plan.removed):,} removed, {len(plan.unchanged):,} unchanged, "
+        f"{len(plan.kept_notes):,} kept"
     )
 
 
@@ -412,7 +413,7 @@ def _remove_source(vault: Vault, source: str, everything: bool, yes: bool, as_js
         return
     for path in plan.removed:
         print_styled("removed  " if yes else "would remove  ", "yellow", one_line(path))
-    for path, reason in plan.kept.items():
+    for path, reason in plan.kept_notes.items():
         print_line(f"kept  {one_line(path)}  ({reason})")
     if not yes and plan.removed:
         print_line(

@@ -87,7 +87,7 @@ def _find_sides(path: str) -> tuple[str, Speaker]:
         theirs_at, speaker = find_last_change(git, commit, path)
     except VaultError:
         return "", Speaker()
-    speaker = speaker._replace(where=label)
+    speaker = speaker._replace(origin=label)
     if is_replayed:  # A replayed commit is later, and its parent keeps our version.
         return "theirs", speaker
     if ours_at == theirs_at or not commit:

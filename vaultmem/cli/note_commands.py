@@ -225,7 +225,7 @@ def _forget_confirmation(vault: Vault, paths: Any, reason: str, as_json: bool) -
     if as_json:
         emit_json(unconfirmed_json(result))
         return
-    print_styled("took back  ", "yellow", f"{result.path}: {one_line(result.confirmation.who)}")
+    print_styled("took back  ", "yellow", f"{result.path}: {one_line(result.confirmation.author)}")
     if result.confirmation.wording:
         print_line(f"  said: {one_line(result.confirmation.wording)}")
         print_line("  `vaultmem remember --force` makes that a note of its own.")
@@ -246,7 +246,7 @@ def _print_purge(vault: Vault, request: Any, as_json: bool) -> None:
     print_line(f"Git has {pluralize(plan.commits, 'commit')} with {names}.")
     print_line("vaultmem never rewrites history. To have git forget as well:")
     for number, step in enumerate(plan.steps, 1):
-        print_line(f"\n{number}. {step.why}")
+        print_line(f"\n{number}. {step.reason}")
         for command in step.commands:
             print_line(f"    {command}")
 

@@ -207,9 +207,9 @@ def _describe(event: WatchEvent, as_json: bool) -> bool:
         if as_json:
             emit_json(happened_json(event, time.strftime("%Y-%m-%dT%H:%M:%S%z")))
         else:
-            style = _STYLES.get(event.what, "dim")
+            style = _STYLES.get(event.kind, "dim")
             text = f"  {time.strftime('%H:%M:%S')}  {event.text}"
-            print_styled(f"{event.what:<9}", style, text)
+            print_styled(f"{event.kind:<9}", style, text)
         sys.stdout.flush()
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")

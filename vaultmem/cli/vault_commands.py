@@ -245,8 +245,10 @@ def _print_plan(plan: InitPlan) -> None:
         _print_step("excludes", text, "yellow")
     if plan.private:
         _print_step("private?", format_names(plan.private), "yellow")
-    if plan.left_out:
-        _print_step("leaves", ", ".join(f"{reason}: {n:,}" for reason, n in plan.left_out.items()))
+    if plan.omitted_counts:
+        _print_step(
+            "leaves", ", ".join(f"{reason}: {n:,}" for reason, n in plan.omitted_counts.items())
+        )
 
 
 def _print_step(word: str, text: str, colour: str = "green") -> None:

@@ -112,7 +112,7 @@ class PreferenceSentence(NamedTuple):
     """A sentence with a lasting preference, and its topic; "" if it applies to everything."""
 
     text: str
-    about: str
+    topic: str
 
 
 def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, ...]:

@@ -142,14 +142,14 @@ class PrimedNote(NamedTuple):
 class PrimePlan(NamedTuple):
     """The changes of an import: new texts by path (None to remove), and the unchanged notes.
 
-    `kept` maps paths that differ from the source to the reason why they stay.
+    `kept_notes` maps paths that differ from the source to the reason why they stay.
     """
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: tuple[str, ...]
-    kept: Mapping[str, str]
+    kept_notes: Mapping[str, str]
     texts: Mapping[str, str | None]
 
 
@@ -227,14 +227,14 @@ def plan_priming(
         ),
         removed=tuple(sorted(path for path, text in texts.items() if text is None)),
         unchanged=tuple(new.path for new in notes if new.path not in listed_paths),
-        kept=dict(sorted(reasons.items())),
+        kept_notes=dict(sorted(reasons.items())),
         texts=texts,
     )
 
 
 def primed_digest(note: Note) -> str:
     """Return the digest in a note's property, "" for a note written by hand."""
-    return PropertyReader(note.matter).text(_PROPERTY)
+    return PropertyReader(note.frontmatter).text(_PROPERTY)
 
 
 def is_edited(note: Note) -> bool:
@@ -265,7 +265,7 @@ def _write_note(new: PrimedNote, pin: bool) -> str:
 
 def _update_note(old: Note, new: PrimedNote, pin: bool) -> str:
     """Return a note with the source's title and text; its other properties stay."""
-    text = old.text[: old.matter.body] + f"\n{new.body}\n"
+    text = old.text[: old.frontmatter.body] + f"\n{new.body}\n"
     text = get_title(text, old.path, new.title)
     text = set_property(text, _PROPERTY, new.digest)
     return _pinned(text) if pin and not old.pinned else text

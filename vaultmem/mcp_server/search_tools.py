@@ -102,7 +102,7 @@ def describe_hits(answer: QueryResult, offset: int, messages: Sequence[str]) -> 
     detail = {
         "query": answer.question,
         "corrections": answer.replaced,
-        "match_strength": answer.sureness,
+        "match_strength": answer.match_strength,
         "suggestion": answer.elsewhere or None,
         "too_large": answer.too_large,
         "hits": rows,
@@ -341,7 +341,7 @@ def describe_line(line: BlamedLine) -> str:
     """Return a line of a note with its commit and author."""
     commit = line.commit
     origin = f"{commit.commit[:7]} {commit.time[:10]}" if commit else "not committed"
-    return one_line(f"{origin}  {line.who}  {line.number}: {line.text}")
+    return one_line(f"{origin}  {line.author}  {line.number}: {line.text}")
 
 
 # The history tool: past events, queries and pending decisions.

@@ -207,15 +207,15 @@ def plan_merge(vault: Vault, branch: _Source) -> MergeReport:
     return merge(vault, branch, dry_run=True)
 
 
-_DECIDED = "source into paths losses conflicts twins"
+_DECIDED = "source into=target_branch paths losses conflicts twins"
 
 
 def _merge_data(result: MergeReport) -> dict[str, Any]:
     shared = pick(result, _DECIDED)
     if not result.is_plan:
         return {"merged": bool(result.commit), "commit": result.commit or None, **shared}
-    is_needed = result.needed and not result.refused
-    return {"would_merge": is_needed, **shared, "refused": result.refused or None}
+    is_needed = result.is_needed and not result.problem
+    return {"would_merge": is_needed, **shared, "refused": result.problem or None}
 
 
 def unmerged_data(conflicts: Sequence[Conflict]) -> dict[str, Any]:
@@ -224,13 +224,14 @@ def unmerged_data(conflicts: Sequence[Conflict]) -> dict[str, Any]:
 
 
 def _planned_lines(plan: MergeReport) -> Iterator[Line]:
-    if not plan.needed:
-        yield Line(f"{plan.into} has all of {plan.source.name} already; nothing would be merged.")
-    elif plan.refused:
+    if not plan.is_needed:
+        text = f"{plan.target_branch} has all of {plan.source.name} already"
+        yield Line(f"{text}; nothing would be merged.")
+    elif plan.problem:
         yield from conflict_lines(plan.conflicts)
-        yield Line(f"Nothing would be merged. {plan.refused}")
+        yield Line(f"Nothing would be merged. {plan.problem}")
     else:
-        yield Line("would merge  ", "yellow", f"{plan.source.name} into {plan.into}")
+        yield Line("would merge  ", "yellow", f"{plan.source.name} into {plan.target_branch}")
         yield from (Line(f"  {one_line(path)}") for path in plan.paths)
         yield from _decision_lines(plan)
 
@@ -242,10 +243,11 @@ def merge_lines(result: MergeReport, _: Any) -> Iterator[Line]:
         return
     if result.commit:
         count = f", {pluralize(len(result.paths), 'file')} changed" if result.paths else ""
-        into = f"{result.source.name} into {result.into}"
+        into = f"{result.source.name} into {result.target_branch}"
         yield Line("merged  ", "green", f"{into}  as {result.commit[:7]}{count}")
     elif not result.next_step:
-        yield Line(f"{result.into} has all of {result.source.name} already; nothing was merged.")
+        text = f"{result.target_branch} has all of {result.source.name} already"
+        yield Line(f"{text}; nothing was merged.")
     yield from _decision_lines(result)
     if result.next_step:
         yield Line(f"Staged, and in no commit yet. {result.next_step}")
@@ -533,8 +535,8 @@ def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
     if plan.merge:
         yield from (Line(f"  {one_line(path)}") for path in plan.merge.paths)
         yield from _decision_lines(plan.merge)
-        if plan.merge.refused:
-            yield Line(plan.merge.refused)
+        if plan.merge.problem:
+            yield Line(plan.merge.problem)
     if plan.waiting:
         yield Line("would push   ", "yellow", f"{pluralize(plan.waiting, 'commit')} to {remote}")
     if not (plan.message or plan.uncommitted or plan.fetched or plan.waiting):

@@ -57,12 +57,12 @@ def _status_data(result: VaultStatus) -> dict[str, Any]:
             result, "settings_problem? agent?=author.agent session?=author.session ref? watcher"
         ),
         **pick(result, "notes tokens kinds states proposed to_decide waiting trust_problem?"),
-        "skipped": result.passed_over,
+        "skipped": result.skipped_files,
         "index": {
             **pick(result, "in_sync=is_in_sync problem?=sync_problem"),
             **pick(result.sync, "added changed removed"),
         },
-        "in_doubt": problems_data(result.in_doubt),
+        "in_doubt": problems_data(result.invalid_notes),
         "problems": problems_data(result.problems),
     }
 
@@ -70,7 +70,7 @@ def _status_data(result: VaultStatus) -> dict[str, Any]:
 def _git_data(git: GitStatus) -> dict[str, Any]:
     names = (
         "problem? branch?=head.branch commit?=head.commit obstacle? person_problem? uncommitted "
-        "skipped=left_out credentials kept_out proposals moved_links"
+        "skipped credentials kept_out proposals moved_links"
     )
     sync = git.sync and pick(
         git.sync, "remote every=interval at good_at outcome message waiting problem"
@@ -84,11 +84,11 @@ def problems_data(problems: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def _status_lines(result: VaultStatus, _: Any) -> Iterator[Line]:
-    if result.in_doubt:
-        count = pluralize(len(result.in_doubt), "note")
+    if result.invalid_notes:
+        count = pluralize(len(result.invalid_notes), "note")
         names = "`vaultmem doctor` names them, and what repairs them"
         yield Line(f"{'in doubt':<12}", "red", f"{count}; {names}")
-        yield from _group_lines(result.in_doubt, "red")
+        yield from _group_lines(result.invalid_notes, "red")
     yield from _place_lines(result)
     yield from _note_lines(result)
     if result.git is not None and not (result.git.problem or result.settings_problem):
@@ -97,8 +97,8 @@ def _status_lines(result: VaultStatus, _: Any) -> Iterator[Line]:
         yield _fact("trust", result.trust_problem)
     for subject in result.waiting:
         yield _fact("waits", f"{subject}  (committed with the next checkpoint or promote)")
-    if result.passed_over:
-        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in result.passed_over.items())
+    if result.skipped_files:
+        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in result.skipped_files.items())
         yield _fact("not notes", reasons)
     if result.problems:
         yield _fact(
@@ -198,8 +198,8 @@ def _uncommitted_lines(git: GitStatus, is_person: bool) -> Iterator[Line]:
 
     parts = [_describe_uncommitted(each, is_person) for each in git.uncommitted]
     yield _fact("uncommitted", ", ".join(parts) or "nothing")
-    large = ownership.find_too_large(git.left_out)
-    others = {path: reason for path, reason in git.left_out.items() if path not in large}
+    large = ownership.find_too_large(git.skipped)
+    others = {path: reason for path, reason in git.skipped.items() if path not in large}
     for line in (*ownership.describe_skipped(others), *ownership.describe_too_large(large)):
         yield _fact("left out", line)
     if git.kept_out:
@@ -227,7 +227,10 @@ def next_lines(result: VaultStatus) -> Iterator[Line]:
     steps = (
         (not git, "`vaultmem init` makes a repository, so that there is a history"),
         (result.settings_problem, "correct vaultmem.yaml; `vaultmem help settings` helps"),
-        (result.in_doubt or (git and git.problem), "`vaultmem doctor` shows how to repair this"),
+        (
+            result.invalid_notes or (git and git.problem),
+            "`vaultmem doctor` shows how to repair this",
+        ),
         (git and git.credentials, "decide on the lines above, so that commits can be made"),
         (result.to_decide, "`vaultmem review` shows what waits for your decision"),
         (git and git.uncommitted, '`vaultmem checkpoint "what I did"` commits what is not'),
@@ -268,13 +271,13 @@ def is_healthy(checks: Iterable[Check]) -> bool:
 
 
 def _doctor_data(checks: Sequence[Check]) -> dict[str, Any]:
-    check_rows = [pick(each, "name verdict message=told paths remedy fixed") for each in checks]
+    check_rows = [pick(each, "name verdict message paths remedy fixed") for each in checks]
     return {"ok": is_healthy(checks), "checks": check_rows}
 
 
 def _doctor_lines(checks: Sequence[Check], _: Any) -> Iterator[Line]:
     for check in checks:
-        rest = f" {check.name:<20}{check.told}".rstrip()
+        rest = f" {check.name:<20}{check.message}".rstrip()
         yield Line(f"{check.verdict:<8}", _COLOURS[check.verdict], rest)
         for path in check.paths[:_PATHS]:
             yield Line(f"         {one_line(path)}")

@@ -148,15 +148,15 @@ def _curate_data(result: CurateResult) -> dict[str, Any]:
     data, applied = pick(result.report, "made proposals"), result.applied
     if not applied:
         return {**data, "commit": None}
-    counts = {"applied": len(applied.done), "already": len(applied.already)}
+    counts = {"applied": len(applied.proposals), "already": len(applied.skipped)}
     return {**data, **counts, **pick(applied, "commit?=report.commit")}
 
 
 def _curate_lines(result: CurateResult, request: Any) -> Iterator[Line]:
     report, applied = result
     if applied is not None and report.changes:
-        if applied.already:
-            yield Line(f"{pluralize(len(applied.already), 'change')} had been made already.")
+        if applied.skipped:
+            yield Line(f"{pluralize(len(applied.skipped), 'change')} had been made already.")
         yield from commit_lines(applied.report.commits)
         return
     if not report.proposals:
@@ -194,7 +194,7 @@ def _dream_data(result: Dream) -> dict[str, Any]:
     return {
         **pick(result, "candidates moves commit?=report.commit"),
         "promoted": [each.path for each in result.promoted],
-        "left": [each.path for each in result.left],
+        "left": [each.path for each in result.remaining],
     }
 
 
@@ -213,8 +213,8 @@ def _dream_lines(result: Dream, request: Any) -> Iterator[Line]:
         yield Line(f" {numbers}  {strength.recalls:>7}  {note}")
     if not result.promoted:
         yield Line("Nothing to promote.")
-    if result.left:
-        count = pluralize(len(result.left), "note")
+    if result.remaining:
+        count = pluralize(len(result.remaining), "note")
         yield Line(f"{count} more are left for the next night (dream_limit).")
     for move in result.moves:
         yield Line("may go  ", "yellow", f"MEMORY.md:{move.line}: {move.text}  ({move.reason})")

@@ -369,7 +369,7 @@ def answer_data(answer: QueryResult) -> dict[str, Any]:
         "corrections": answer.replaced,
         "semantic": answer.meaning,
         "rerank": answer.reranked,
-        **pick(answer, "match_strength=sureness suggestion?=elsewhere too_large"),
+        **pick(answer, "match_strength suggestion?=elsewhere too_large"),
         **({"other_project": answer.other_project} if answer.other_project else {}),
         "hits": [hit_data(hit) for hit, _ in answer.shown],
         "omitted": len(answer.hits) - len(answer.shown),
@@ -388,7 +388,8 @@ def hit_data(hit: Hit) -> dict[str, Any]:
         **({"project": hit.record.project} if hit.record.project else {}),
         **pick(hit, "refs linked_from? replaces"),
         "related_sections": [
-            {**pick(each, "heading? line"), "score": round(each.score, 6)} for each in hit.also
+            {**pick(each, "heading? line"), "score": round(each.score, 6)}
+            for each in hit.related_sections
         ],
         **pick(hit, "caution?"),
         "anchors": anchors_data(hit.anchors),
@@ -517,11 +518,11 @@ def pack_data(context_pack: Pack) -> dict[str, Any]:
 
     account, costs = context_pack.account, price_pack(context_pack)
     return {
-        **pick(context_pack, "text match_strength=sureness"),
+        **pick(context_pack, "text match_strength"),
         "items": [_item_data(*each) for each in zip(context_pack.items, costs, strict=True)],
-        "omitted_pins": [hit.address for hit in context_pack.unshown],
-        "unnamed": context_pack.unnamed,
-        "omitted": list(map(_left_data, context_pack.left_out)),
+        "omitted_pins": [hit.address for hit in context_pack.omitted_pins],
+        "unnamed": context_pack.unlisted_pin_count,
+        "omitted": list(map(_left_data, context_pack.omitted)),
         "corrections": dict(context_pack.replaced),
         "tokens": {
             **pick(account, "sent budget full_vault_tokens=flat"),
@@ -559,8 +560,8 @@ def _item_data(item: PackItem, cost: int) -> dict[str, Any]:
         "refs": item.hit.refs,
         "group": item.part.value,
         "pinned": item.pinned,
-        "follows": item.hit.beside or None,
-        **pick(item, "shortened duplicates=alike caution? conflict?"),
+        "follows": item.hit.answered_note or None,
+        **pick(item, "shortened duplicates=duplicate_count caution? conflict?"),
         "anchors": anchors_data(item.hit.anchors),
         "tokens": cost,
         "score": round(item.hit.score, 6),

@@ -305,7 +305,7 @@ def version_lines(trace: Trace) -> Iterator[Line]:
 def format_writer(origin: BlamedLine | ChangeStep | NoteCommit) -> str:
     """Return the author, and the machine that claims the authorship if it is not confirmed here."""
     claimed = f", claimed by {origin.claimed_by}" if origin.claimed_by else ""
-    return one_line(origin.who + claimed)
+    return one_line(origin.author + claimed)
 
 
 def blame(
@@ -335,7 +335,7 @@ def _blame_lines(result: Blame, _: Any) -> Iterator[Line]:
 def _origin(line: BlamedLine | ChangeStep) -> list[str]:
     commit, stated = line.commit, getattr(line, "confidence", "")
     if commit is None:
-        return ["", "", one_line(line.who), "not committed", one_line(line.session), "", stated]
+        return ["", "", one_line(line.author), "not committed", one_line(line.session), "", stated]
     trailers = (commit.event, commit.session, commit.intent, commit.confidence or stated)
     return [commit.commit[:7], commit.time[:10], format_writer(line), *map(one_line, trailers)]
 

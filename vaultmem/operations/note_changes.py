@@ -199,10 +199,10 @@ def forget(
     selection = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
     chosen_paths = tuple(record.path for record in selection.notes)
     if dry_run or not (yes or len(chosen_paths) == 1):
-        return Forgotten(chosen_paths, selection.kept, True, () if reason else None, "")
+        return Forgotten(chosen_paths, selection.kept_notes, True, () if reason else None, "")
     commits = forget_notes(vault, selection.notes, reason).report.commits
     at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD" if vault.head() else ""
-    return Forgotten(chosen_paths, selection.kept, False, commits if reason else None, at)
+    return Forgotten(chosen_paths, selection.kept_notes, False, commits if reason else None, at)
 
 
 def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotten:
@@ -365,7 +365,7 @@ def _undone_data(result: UndoResult | SessionUndo) -> dict[str, Any]:
 
     commit_data = pick(result, "commit?=report.commit candidates=report.candidates")
     if isinstance(result, SessionUndo):
-        notes = [pick(each, "path action why? others") for each in result.notes]
+        notes = [pick(each, "path action why?=reason others") for each in result.notes]
         return {**pick(result, "session applied=is_applied"), "notes": notes, **commit_data}
     return {**pick(result, "undone=commit.commit paths"), **commit_data}
 
@@ -386,7 +386,7 @@ def _undone_lines(result: UndoResult | SessionUndo, request: Any) -> Iterator[Li
 def _undone_session_lines(result: SessionUndo, with_spread: bool) -> Iterator[Line]:
     for each in result.notes:
         others = f"also changed by {', '.join(each.others)}" if each.others else ""
-        facts = ", ".join(filter(None, (each.why, others)))
+        facts = ", ".join(filter(None, (each.reason, others)))
         tail = f"  ({facts})" if facts else ""
         yield Line(f"{each.action:<10}  ", "yellow", one_line(f"{each.path}{tail}"))
     if not result.is_applied:

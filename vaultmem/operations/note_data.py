@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_json_object, pick
+from vaultmem.core.text.json_values import pick
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.changes import PropertyChange
@@ -115,7 +115,7 @@ def _version_json(version: NoteCommit) -> dict[str, Any]:
 
     return {
         "commit": commit_json(version.commit) if version.commit else None,
-        **pick(version, "who agent claimed_by? session"),
+        **pick(version, "who=author agent claimed_by? session"),
         "shown_notes": _shown_notes_json(version.commit) if version.commit else [],
         "summary": summarise_operation(version.operation),
         **operation_json(version.operation),
@@ -140,7 +140,7 @@ def _origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[st
     names = "commit time author email subject event intent tool_call"
     return {
         **(pick(commit, names) if commit else dict.fromkeys(names.split())),
-        **pick(line, "who agent claimed_by? session"),
+        **pick(line, "who=author agent claimed_by? session"),
         "committed": commit is not None,
         "confidence": _read_confidence(commit.confidence) if commit else None,
         "shallow": commit is not None and commit.commit in ends,
@@ -206,12 +206,14 @@ def receipts_json(receipts: Iterable[Receipt]) -> dict[str, Any]:
 
 def replayed_json(replay: Replay) -> dict[str, Any]:
     """Return a receipt, the text of its pack, and the sections that git no longer has."""
-    missing_sections = [pick(each, "path heading? blob") for each in replay.gone]
+    missing_sections = [pick(each, "path heading? blob") for each in replay.missing_sections]
     return {**receipt_json(replay.receipt), "text": replay.text, "gone": missing_sections}
 
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt without its texts."""
-    content: dict[str, Any] = as_json_object(receipt)
+    from vaultmem.core.packs.receipt import list_values
+
+    content = list_values(receipt)
     del content["texts"]
     return content

@@ -165,7 +165,7 @@ def show_edited(
     from vaultmem.services.views.read_notes import read_as_written
 
     after = read_as_written(current_view(vault), before.path)
-    properties = {name: after.matter.get(name) for name in names}
+    properties = {name: after.frontmatter.get(name) for name in names}
     values = {name: property_json(prop) if prop else None for name, prop in properties.items()}
     facts = {"properties": values} if values else {}
     edited = EditedNote(before.path, blob or after.blob, facts, warnings=after.warnings)

@@ -74,7 +74,7 @@ def note_data(result: FoundNote) -> dict[str, Any]:
     return {
         "path": str(note.path),
         **pick(note, "blob title kind state pinned tags"),
-        "properties": {prop.name: property_json(prop) for prop in note.matter.properties},
+        "properties": {prop.name: property_json(prop) for prop in note.frontmatter.properties},
         "heading": result.section.heading if result.section else None,
         "text": result.text,
         "caution": note.problem or note.conflict or None,
@@ -159,7 +159,7 @@ def whole_data(whole: WholeNote) -> dict[str, Any]:
     from vaultmem.operations.links import link_data
 
     note = whole.note
-    properties = () if note is None else note.matter.properties
+    properties = () if note is None else note.frontmatter.properties
     return {
         **record_data(whole.record),
         "properties": {prop.name: property_json(prop) for prop in properties},

@@ -93,7 +93,7 @@ def decide_item(
 
 def _decided_data(decided: Iterable[DecisionResult]) -> dict[str, Any]:
     names = (
-        "id=proposal.id action=proposal.action path=proposal.path choice message=told "
+        "id=proposal.id action=proposal.action path=proposal.path choice message "
         "commit?=report.commit"
     )
     return {"decided": [pick(each, names) for each in decided]}

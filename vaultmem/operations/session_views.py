@@ -211,7 +211,7 @@ def restore_data(result: Restore) -> dict[str, Any]:
         "session": result.sessions[0],
         **pick(result, "text sessions"),
         "tokens": {"sent": result.tokens, "budget": result.budget},
-        **pick(result, "shown omitted=left_out"),
+        **pick(result, "shown omitted=omitted_count"),
     }
 
 

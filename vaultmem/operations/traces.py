@@ -145,7 +145,7 @@ def _spread_data(result: Spread) -> dict[str, Any]:
                 "time": format_seconds(each.at),
                 "writings": [
                     {
-                        **pick(one, "path vault? how? source? branches"),
+                        **pick(one, "path vault? how?=relation source? branches"),
                         "commit": one.commit.commit if one.commit else None,
                     }
                     for one in list_own(result, each)
@@ -165,9 +165,9 @@ def _spread_lines(result: Spread, _: Any) -> Iterator[Line]:
         yield Line(f"{one_line(reader_name)}  ", "bold", f"{timestamp}  {source}")
         own = list_own(result, reader)
         for each in own:
-            if each.how:
-                yield Line(f"    {each.how:<8}  ", "yellow", _describe_writing(each))
-        others = sum(not each.how for each in own)
+            if each.relation:
+                yield Line(f"    {each.relation:<8}  ", "yellow", _describe_writing(each))
+        others = sum(not each.relation for each in own)
         if others:
             yield Line(f"    {pluralize(others, 'other note')} written")
 

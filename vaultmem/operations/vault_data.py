@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.json_values import as_json_object, pick
+from vaultmem.core.text.json_values import pick
 from vaultmem.operations.checks import problems_data
 from vaultmem.operations.note_data import commits_json
 
@@ -48,7 +48,7 @@ def init_json(
         "kept_out": created.kept_out if created else plan.kept_out,
         "released": created.released if created else (),
         "listed_as": name or None,
-        "omitted": plan.left_out,
+        "omitted": plan.omitted_counts,
         "excluded": created.excluded if created else (),
         "configured": created.configured if created else (),
         "commit": (report and report.commit) or None,
@@ -61,17 +61,20 @@ def init_json(
 def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the figures of an evaluation, and the result of each question."""
     return {
-        **pick(evaluation.asked, "depth budgets"),
-        "omitted": evaluation.left_out or None,
+        **pick(evaluation.options, "depth budgets"),
+        "omitted": evaluation.omitted_note or None,
         "runs": [
-            {**pick(run, "at? commit? settings lacks?"), **_name_figures(run.figures)}
+            {
+                **pick(run, "at? commit? settings lacks?=problem_summary"),
+                **_name_figures(run.figures),
+            }
             for run in evaluation.runs
         ],
         "difference": _name_figures(evaluation.difference) if evaluation.difference else None,
         "questions": [
             {
                 **pick(question, "line question=text at? notes"),
-                "says": question.says,
+                "says": question.texts,
                 "answers": [run.judged[number] for run in evaluation.runs],
             }
             for number, question in enumerate(evaluation.questions)
@@ -218,7 +221,7 @@ def import_json(report: ImportReport) -> dict[str, Any]:
             {"name": name, "outcomes": dict(sorted(counts.items()))}
             for name, counts in report.counts.items()
         ],
-        "items": report.taken,
+        "items": report.items,
         "turns": report.turns,
         "commit": commits.commit or None,
     }
@@ -253,7 +256,7 @@ def daemon_json(watcher: WatcherInfo, log: Path) -> dict[str, Any]:
 
 def happened_json(event: WatchEvent, time: str) -> dict[str, Any]:
     """Return an event of the watcher with its time (ISO 8601)."""
-    return {"time": time, **as_json_object(event)}
+    return {"time": time, "what": event.kind, "text": event.text}
 
 
 def trusted_json(paths: Sequence[str], signer: str, allowed: str) -> dict[str, Any]:
@@ -278,19 +281,19 @@ def listed_json(name: str, path: str) -> dict[str, Any]:
 
 def unconfirmed_json(result: UnconfirmResult) -> dict[str, Any]:
     """Return the removed confirmation of a note: its author and wording."""
-    data = pick(result, "path who=confirmation.who wording=confirmation.wording")
+    data = pick(result, "path who=confirmation.author wording=confirmation.wording")
     return {**data, "commits": commits_json(result.report.commits)}
 
 
 def primed_json(source: str, plan: PrimePlan, *, is_dry: bool) -> dict[str, Any]:
     """Return the changes of importing reference material; with `is_dry`, the planned ones."""
     data = {"source": source, "dry_run": is_dry, "unchanged": len(plan.unchanged)}
-    return {**data, **pick(plan, "added changed removed kept")}
+    return {**data, **pick(plan, "added changed removed kept=kept_notes")}
 
 
 def unprimed_json(plan: RemovalPlan, *, is_dry: bool) -> dict[str, Any]:
     """Return the removed notes of a source, and those that were kept."""
-    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept}
+    return {"would_remove" if is_dry else "removed": plan.removed, "kept": plan.kept_notes}
 
 
 def added_question_json(result: AddedQuestion) -> dict[str, Any]:

@@ -382,8 +382,8 @@ def _describe_preferences(item: PackItem, is_asked: bool) -> Iterator[Reason]:
         yield Reason("among the newest")
     if hit.linked_from:
         yield Reason(f"linked from {hit.linked_from}")
-    if hit.beside:
-        yield Reason(f"follows {hit.beside}")
+    if hit.answered_note:
+        yield Reason(f"follows {hit.answered_note}")
     if hit.refs:
         yield Reason(f"on {', '.join(hit.refs)}")
 

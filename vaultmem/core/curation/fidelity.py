@@ -152,7 +152,7 @@ class Ages(NamedTuple):
 
 def read_fidelity(note: Note) -> Fidelity:
     """Return the compaction level in a note's properties."""
-    prop = note.matter.get("fidelity")
+    prop = note.frontmatter.get("fidelity")
     value = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
     return Fidelity(value) if value in set(Fidelity) else Fidelity.FULL
 
@@ -211,7 +211,7 @@ def shorten_note(
     body = "\n\n".join(part for part in parts if part)
     if not body or count_tokens(body) > _WORTH * count_tokens((original or note).body):
         return ""
-    text = f"{note.text[: note.matter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
+    text = f"{note.text[: note.frontmatter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
     text = get_title(text, note.path, note.title)
     new_note = parse_note(note.path, text.encode("utf-8"))
     lost_tags = tuple(tag for tag in note.tags if tag not in new_note.tags)

@@ -105,7 +105,7 @@ def _read_saved(origin: str, message: dict[str, Any]) -> Iterator[MemoryItem]:
         if text := read_text(content.get(name)):
             title = "Custom instructions: " + name.removeprefix("user_")
             own = f"{name}/{digest_text(text)}"  # Each conversation has a copy.
-            yield MemoryItem(own, text, title, created=created, said_by="user")
+            yield MemoryItem(own, text, title, created=created, speaker="user")
 
 
 def _role(message: dict[str, Any]) -> str:
@@ -183,7 +183,7 @@ def _read_project(key: str, value: dict[str, Any]) -> Iterator[MemoryItem]:
     folders = (name or key,)
     if text := "\n\n".join(filter(None, texts)):
         title = f"Project {name}: instructions"
-        yield MemoryItem(f"projects/{key}", text, title, folders, created=created, said_by="user")
+        yield MemoryItem(f"projects/{key}", text, title, folders, created=created, speaker="user")
     for each in dicts_of(value.get("docs")):
         text, file = read_text(each.get("content")), read_text(each.get("filename"))
         doc_created = parse_export_time(each.get("created_at")) or created
@@ -232,7 +232,7 @@ def read_memfs(file: MarkdownFile) -> Iterator[Item]:
             folders=(owner, *below[:-1]),
             name=file.stem,
             created=file.modified,
-            own=filter_properties(file.properties),
+            properties=filter_properties(file.properties),
         )
 
 
@@ -244,7 +244,7 @@ def _read_block(value: dict[str, Any], owner: str) -> Iterator[MemoryItem]:
         key = "/".join(filter(None, (owner, read_text(value.get("id")), label)))
         folders = (owner,) if owner else ()
         own = filter_properties(properties)
-        yield MemoryItem(key, text, label, folders, created=created, own=own)
+        yield MemoryItem(key, text, label, folders, created=created, properties=own)
 
 
 def _read_messages(agent: dict[str, Any]) -> Iterator[Conversation]:
@@ -321,7 +321,7 @@ def _read_mem0_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[
         state=NoteState.ARCHIVED if state in _PUT_AWAY else NoteState.CANDIDATE,
         tags=(*tags, *read_tags(value.get("categories"))),
         created=created,
-        own={**own, **({"updated": changed} if changed and changed != created else {})},
+        properties={**own, **({"updated": changed} if changed and changed != created else {})},
     )
 
 

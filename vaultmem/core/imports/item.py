@@ -35,7 +35,7 @@ class MemoryItem(NamedTuple):
     """A memory: `origin` is its stable id at its source.
 
     `folders` are the names of its folders, outermost first; `name` is the file's name, for
-    links. `own` are further properties. `said_by` is "user" for the user's words, or "".
+    links. `properties` are additional. `speaker` is "user" for the user's words, or "".
     """
 
     origin: str
@@ -47,8 +47,8 @@ class MemoryItem(NamedTuple):
     state: NoteState = NoteState.CANDIDATE
     tags: tuple[str, ...] = ()
     created: datetime | None = None
-    own: Mapping[str, PropertyValue] = MappingProxyType({})
-    said_by: str = ""
+    properties: Mapping[str, PropertyValue] = MappingProxyType({})
+    speaker: str = ""
 
     @property
     def digest(self) -> str:
@@ -68,9 +68,9 @@ class Conversation(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """An unreadable item: its location and the reason."""
+    """An unreadable item: its place and the reason."""
 
-    where: str
+    place: str
     reason: str
 
 
@@ -163,11 +163,11 @@ def filter_properties(properties: Mapping[str, object]) -> dict[str, PropertyVal
 class MarkdownFile(NamedTuple):
     """A markdown file: its path's parts, properties, the text after them, and modification time.
 
-    `below` is its path in the imported folder. `block` is the text of its properties.
+    `inner_parts` is its path in the imported folder. `block` is the text of its properties.
     """
 
     parts: tuple[str, ...]
-    below: tuple[str, ...]
+    inner_parts: tuple[str, ...]
     properties: Mapping[str, str | tuple[str, ...]]
     block: str
     body: str
@@ -263,7 +263,7 @@ def read_claude_memory(file: MarkdownFile) -> Iterator[Item]:
             name=file.stem,
             tags=read_tags(nested.get("type", "")),
             created=parse_export_time(nested.get("modified")) or file.modified,
-            own=own,
+            properties=own,
         )
 
 
@@ -282,14 +282,16 @@ def read_codex_memory(file: MarkdownFile) -> Iterator[Item]:
             modified = parse_export_time(facts.get("updated_at")) or modified
             kind, folders = NoteKind.EPISODIC_TRACE, ("sessions",)
             yield MemoryItem(
-                origin, text, file.stem, folders, file.stem, kind, created=modified, own=own
+                origin, text, file.stem, folders, file.stem, kind, created=modified, properties=own
             )
     elif below[0] == "skills":
         if below[-1] == "SKILL.md" and (text := read_text(file.body)):
             title = file.text_of("name") or below[-2]
             own = filter_properties({"description": file.text_of("description")})
             kind, folders = NoteKind.PROCEDURAL_SKILL, ("skills",)
-            yield MemoryItem(origin, text, title, folders, kind=kind, created=modified, own=own)
+            yield MemoryItem(
+                origin, text, title, folders, kind=kind, created=modified, properties=own
+            )
     elif below[-1] == "MEMORY.md":
         yield from _read_sections(origin, file.body, (), modified, level=1)
     elif below[-1] == "memory_summary.md":
@@ -341,15 +343,15 @@ def read_basic_memory(file: MarkdownFile) -> Iterator[Item]:
     created = parse_export_time(file.text_of("created")) or parse_export_time(file.text_of("date"))
     if text := read_text(file.body):
         yield MemoryItem(
-            permalink or "/".join(file.below),
+            permalink or "/".join(file.inner_parts),
             text,
             title=title,
-            folders=file.below[:-1],
+            folders=file.inner_parts[:-1],
             name=file.stem,
             kind=kind,
             tags=read_tags(file.properties.get("tags")),
             created=created or file.modified,
-            own=own,
+            properties=own,
         )
 
 

@@ -181,9 +181,9 @@ _DAILY = DailyNotes()
 class AnalysedNote(NamedTuple):
     """A note: its record without document number, and the texts of its sections.
 
-    `ordinals` are the sections that show these texts; a compacted note can repeat one. `in_doubt`
+    `ordinals` are the sections that show these texts; a compacted note can repeat one. `is_invalid`
     is true if the note is invalid, or possibly invalid: conflict markers in a code block.
-    `otherwise` is the conflicting text of other merge sides, by section number.
+    `conflicting_texts` is the conflicting text of other merge sides, by section number.
     """
 
     record: NoteRecord
@@ -194,13 +194,13 @@ class AnalysedNote(NamedTuple):
     facts: NoteFacts
     aliases: tuple[str, ...]
     links: tuple[Link, ...]
-    in_doubt: bool
-    otherwise: Mapping[int, tuple[ConflictingText, ...]]
+    is_invalid: bool
+    conflicting_texts: Mapping[int, tuple[ConflictingText, ...]]
 
 
 def read_limit(note: Note, name: str) -> str:
     """Return a validity limit of a note, as written in its property, or ""."""
-    prop = note.matter.get(name)
+    prop = note.frontmatter.get(name)
     value = prop.value if prop else None
     return "" if value is None or isinstance(value, tuple) else str(value)[:_LONGEST_LIMIT]
 
@@ -230,9 +230,9 @@ def analyse_note(
         ordinals=ordinals,
         facts=describe_note(note.state, note.created, note.updated, note.session, note.tags),
         aliases=note.aliases,
-        links=find_links(note.text, note.matter, note.fences),
-        in_doubt=bool(note.problem or find_conflict(note.text)),
-        otherwise=note.otherwise,
+        links=find_links(note.text, note.frontmatter, note.fences),
+        is_invalid=bool(note.problem or find_conflict(note.text)),
+        conflicting_texts=note.conflicting_texts,
     )
 
 

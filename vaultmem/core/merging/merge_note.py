@@ -48,11 +48,11 @@ def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "")
         parse_note(PurePosixPath(path), text.encode("utf-8"))
         for path, text in zip(paths, (ours, theirs), strict=True)
     ]
-    if not all(each.matter.body and not each.problem and not each.warnings for each in notes):
+    if not all(each.frontmatter.body and not each.problem and not each.warnings for each in notes):
         return None
     if not state_same(*(Titled(x.visible_body, x.title, x.path.stem) for x in notes)):
         return None
-    is_ours = is_first(ours, theirs, *(each.matter for each in notes))
+    is_ours = is_first(ours, theirs, *(each.frontmatter for each in notes))
     first, second = notes if is_ours else reversed(notes)
     if later and not is_ours:
         later = "ours" if later == "theirs" else "theirs"
@@ -76,7 +76,7 @@ def is_first(
 
 def get_author_name(note: Note) -> str:
     """Return a note's author in the form of `confirmed_by`."""
-    return Attestation(note.agent, note.session, datetime.min).who
+    return Attestation(note.agent, note.session, datetime.min).author
 
 
 def _read_time(frontmatter: Frontmatter, name: str) -> float:
@@ -93,15 +93,17 @@ def _call(note: Note, other: Note) -> Note:
 
 
 def _join(first: Note, second: Note, later: str) -> Merged | None:
-    first_parts, second_parts = (split_block(each.text, each.matter) for each in (first, second))
+    first_parts, second_parts = (
+        split_block(each.text, each.frontmatter) for each in (first, second)
+    )
     if first_parts is None or second_parts is None:
         return None
     parts = merge_blocks((), first_parts, second_parts, later, first="ours")
     block = "".join(part.text for part in parts)
-    text = f"{first.text[: first.matter.start]}{block}{first.text[first.matter.end :]}"
+    text = f"{first.text[: first.frontmatter.start]}{block}{first.text[first.frontmatter.end :]}"
     note = parse_note(first.path, text.encode("utf-8"))
     values = {part.name: part.prop.value for part in parts if part.prop}
-    if note.problem or {prop.name: prop.value for prop in note.matter.properties} != values:
+    if note.problem or {prop.name: prop.value for prop in note.frontmatter.properties} != values:
         return None
     losses = tuple(part.loss for part in parts if part.loss)
     wording = second.visible_body.strip()
@@ -116,10 +118,10 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
     """Return the merged text with the second author's confirmation, in order."""
     attestation = Attestation(second.agent, second.session, datetime.min, wording=wording)
-    text = add_to_list(text, merged, "also_said", attestation.said)
+    text = add_to_list(text, merged, "also_said", attestation.quotation)
     names = (
         *list_items(first, "confirmed_by"),
-        attestation.who,
+        attestation.author,
         *list_items(second, "confirmed_by"),
     )
     confirmations = tuple(name for name in dict.fromkeys(names) if name != get_author_name(first))[
@@ -145,41 +147,43 @@ class _Version(NamedTuple):
     """A version of a note."""
 
     text: str
-    matter: Frontmatter
+    frontmatter: Frontmatter
 
     @property
     def is_readable(self) -> bool:
-        return not (self.matter.problem or self.matter.warnings or self._has_odd_state)
+        return not (self.frontmatter.problem or self.frontmatter.warnings or self._has_odd_state)
 
     @property
     def _has_odd_state(self) -> bool:
         """Return whether another state than the property `state` hides it."""
-        state = self.matter.get("state")
-        others = {*self.matter.states} - {state and state.value}
+        state = self.frontmatter.get("state")
+        others = {*self.frontmatter.states} - {state and state.value}
         return not HIDDEN_STATES.isdisjoint(others)
 
     @property
     def front(self) -> str:
-        return self.text[: self.matter.body]
+        return self.text[: self.frontmatter.body]
 
     @property
     def body(self) -> str:
-        return self.text[self.matter.body :]
+        return self.text[self.frontmatter.body :]
 
     @property
     def frame(self) -> tuple[str, str]:
         """The lines around the frontmatter block, both empty without one."""
-        return self.text[: self.matter.start], self.text[self.matter.end : self.matter.body]
+        return self.text[: self.frontmatter.start], self.text[
+            self.frontmatter.end : self.frontmatter.body
+        ]
 
     @property
     def values(self) -> dict[str, str | tuple[str, ...]]:
-        return {prop.name: prop.value for prop in self.matter.properties}
+        return {prop.name: prop.value for prop in self.frontmatter.properties}
 
     @property
     def state_rank(self) -> int:
         """The rank of its most restricted state, found without parsing."""
-        has_block = self.matter.body or self.matter.problem
-        states = read_state_lines(self.text, self.matter) if has_block else []
+        has_block = self.frontmatter.body or self.frontmatter.problem
+        states = read_state_lines(self.text, self.frontmatter) if has_block else []
         return max(map(rank_state, states), default=rank_state(""))
 
 
@@ -225,7 +229,11 @@ def _merge_note(
         merged = _merge_by_property(base_version, our_version, their_version, later, speaker)
         if merged is not None:
             return merged
-    first = base.count("\n", 0, base_version.matter.body) if base_version.matter.problem else 0
+    first = (
+        base.count("\n", 0, base_version.frontmatter.body)
+        if base_version.frontmatter.problem
+        else 0
+    )
     lines = merge_lines(base, ours, theirs, prose=first)
     if not lines.conflicts and _is_sound(lines.text, our_version, their_version):
         return lines
@@ -240,7 +248,7 @@ def _find_later(ours: _Version, theirs: _Version) -> str:
     """Return the side with the later `updated`, "" if they are equal."""
     times = []
     for side in (ours, theirs):
-        prop = side.matter.get("updated")
+        prop = side.frontmatter.get("updated")
         timestamp = read_timestamp(prop.value) if prop and isinstance(prop.value, str) else None
         times.append(timestamp or 0.0)
     return "" if times[0] == times[1] else "ours" if times[0] > times[1] else "theirs"
@@ -251,7 +259,7 @@ def _merge_by_property(
 ) -> Merged | None:
     """Merge block and body separately; None if the result would be read differently."""
     readable_base = base if base.is_readable else _Version("", Frontmatter())
-    sides = [split_block(side.text, side.matter) for side in (readable_base, ours, theirs)]
+    sides = [split_block(side.text, side.frontmatter) for side in (readable_base, ours, theirs)]
     blocks = [side for side in sides if side is not None]
     if len(blocks) < 3:
         return None
@@ -265,7 +273,7 @@ def _merge_by_property(
     body = _merge_bodies(base, ours, theirs, speaker)
     head, close = (_end_line(part, ours.text, bool(body.text)) for part in frame)
     version = _read(head + block + close + body.text)
-    is_unclear = version.matter.problem or version.matter.warnings
+    is_unclear = version.frontmatter.problem or version.frontmatter.warnings
     values = {part.name: part.prop.value for part in parts if part.prop}
     if is_unclear or version.values != values or version.body != body.text:
         return None
@@ -274,12 +282,12 @@ def _merge_by_property(
 
 def _find_first(ours: _Version, theirs: _Version) -> str:
 
-    is_ours = is_first(ours.text, theirs.text, ours.matter, theirs.matter)
+    is_ours = is_first(ours.text, theirs.text, ours.frontmatter, theirs.frontmatter)
     return "ours" if is_ours else "theirs"
 
 
 def _merge_bodies(base: _Version, ours: _Version, theirs: _Version, speaker: Speaker) -> Merged:
-    first = ours.text.count("\n", 0, ours.matter.body)
+    first = ours.text.count("\n", 0, ours.frontmatter.body)
     return merge_words(base.body, ours.body, theirs.body, speaker, first)
 
 
@@ -312,7 +320,7 @@ def _find_lost(base: _Version, sides: Sequence[_Version], front: str) -> tuple[D
         [DiscardedValue("", "properties", "\n".join(lost_lines.elements()))] if lost_lines else []
     )
     for name in sorted(base.values.keys() & _read(front).values.keys()):
-        if any(side.is_readable and side.matter.get(name) is None for side in sides):
+        if any(side.is_readable and side.frontmatter.get(name) is None for side in sides):
             losses.append(DiscardedValue("", f'property "{name}"', "(removed)"))
     return tuple(losses)
 
@@ -338,7 +346,7 @@ def _restrict(text: str, ours: _Version, theirs: _Version) -> str:
     version = max(ours, theirs, key=lambda side: side.state_rank)
     if _read(text).state_rank >= version.state_rank:
         return text
-    states = read_state_lines(version.text, version.matter)
+    states = read_state_lines(version.text, version.frontmatter)
     try:
         return set_property(text, "state", max(states, key=rank_state))
     except RefusedError:
@@ -357,7 +365,7 @@ def _is_sound(merged: str, ours: _Version, theirs: _Version) -> bool:
         return True
     version = _read(merged)
     our_values, their_values, values = ours.values, theirs.values, version.values
-    if version.matter.problem or version.matter.warnings:
+    if version.frontmatter.problem or version.frontmatter.warnings:
         return False
     if not our_values.keys() & their_values.keys() <= values.keys():
         return False

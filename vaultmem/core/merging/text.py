@@ -138,7 +138,7 @@ def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int]
         their_lines = [
             f"{line}{line_end}" for each in by_place[place] for line in each.callout.lines
         ]
-        count = by_place[place][0].callout.about if choice is ConflictChoice.THEIRS else 0
+        count = by_place[place][0].callout.our_line_count if choice is ConflictChoice.THEIRS else 0
         start = max(place - count, 0)
         lines[start:place] = their_lines
         growth = len(their_lines) - (place - start)

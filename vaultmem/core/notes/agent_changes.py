@@ -49,21 +49,21 @@ class Attestation(NamedTuple):
     wording: str = ""
 
     @property
-    def who(self) -> str:
+    def author(self) -> str:
         """The author as written in `confirmed_by`."""
         name = self.agent or "human"
         return f"{name}, session {self.session}" if self.session else name
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def quotation(self) -> tuple[str, ...]:
         """The wording as an item of `also_said`; empty without a wording."""
-        return (f"{self.who}: {self.wording}",) if self.wording else ()
+        return (f"{self.author}: {self.wording}",) if self.wording else ()
 
 
 class Confirmation(NamedTuple):
     """The author of a repeated statement, and the wording if it differs from the note."""
 
-    who: str
+    author: str
     wording: str = ""
 
 
@@ -73,7 +73,7 @@ def has_room(note: Note, wording: str) -> bool:
     A note without properties cannot, because none are added.
     """
     wordings = list_items(note, "also_said")
-    return bool(note.matter.body) and (not wording or len(wordings) < _MAX_WORDINGS)
+    return bool(note.frontmatter.body) and (not wording or len(wordings) < _MAX_WORDINGS)
 
 
 def confirm_note(note: Note, attestation: Attestation) -> str:
@@ -81,18 +81,18 @@ def confirm_note(note: Note, attestation: Attestation) -> str:
 
     A note without properties is unchanged. A stale note becomes active.
     """
-    if not note.matter.body:
+    if not note.frontmatter.body:
         return note.text
     is_own = attestation.agent == note.agent and (attestation.agent or note.source in {"", "human"})
     text = note.text
     for name, new in (
         ("tags", attestation.tags),
         (CITES, attestation.cites),
-        ("also_said", attestation.said),
+        ("also_said", attestation.quotation),
     ):
         text = add_to_list(text, note, name, new)
     if not (is_own and attestation.session == note.session):
-        text = add_to_list(text, note, "confirmed_by", (attestation.who,), MAX_CONFIRMATIONS)
+        text = add_to_list(text, note, "confirmed_by", (attestation.author,), MAX_CONFIRMATIONS)
     if attestation.pinned and not note.pinned:
         text = set_property(text, "pinned", True)
     if note.state is NoteState.STALE:
@@ -112,8 +112,8 @@ def find_confirmation(note: Note) -> Confirmation | None:
 
 def drop_confirmation(note: Note, last: Confirmation) -> str:
     """Return the note's text without its last confirmation and its wording."""
-    text = drop_from_list(note.text, note, "confirmed_by", last.who)
-    return drop_from_list(text, note, "also_said", f"{last.who}: {last.wording}")
+    text = drop_from_list(note.text, note, "confirmed_by", last.author)
+    return drop_from_list(text, note, "also_said", f"{last.author}: {last.wording}")
 
 
 # Changes of a note that only the owner can make, however an agent's change arrives.
@@ -259,7 +259,7 @@ def _list_confirmations(note: Note) -> list[str]:
 
 def _inherit(heir: Note, note: Note) -> list[str]:
     """Return the names that `note` can take from `heir`; the owner's only if the text is equal."""
-    names = [Attestation(heir.agent, heir.session, datetime.min).who, *_list_confirmations(heir)]
+    names = [Attestation(heir.agent, heir.session, datetime.min).author, *_list_confirmations(heir)]
     if heir.visible_body.split() == note.visible_body.split():
         return names
     return [name for name in names if not _is_owner(name.partition(", session ")[0])]
@@ -274,7 +274,7 @@ def _is_owner(name: str) -> bool:
 
 
 def _value(note: Note | None, name: str) -> object:
-    prop = note.matter.get(name) if note is not None else None
+    prop = note.frontmatter.get(name) if note is not None else None
     return prop and prop.value
 
 

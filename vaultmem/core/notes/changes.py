@@ -139,7 +139,7 @@ def compare_notes(
     if old is None and new is None:
         raise ValueError("there are no two versions to compare")
     op = ChangeOp.ADD if old is None else ChangeOp.REMOVE if new is None else ChangeOp.REPLACE
-    whole = any(note is not None and note.matter.problem for note in (old, new))
+    whole = any(note is not None and note.frontmatter.problem for note in (old, new))
     before, after = _split(old, whole), _split(new, whole)
     body, added, removed = diff_text(before[1], after[1], _count_lines(before), _count_lines(after))
     frontmatter, _, _ = diff_text(before[0], after[0])
@@ -194,7 +194,7 @@ def _split(note: Note | NoteText | None, whole: bool) -> tuple[str, str]:
     """Return the text before a note's body, and the body."""
     if note is None:
         return "", ""
-    start = 0 if whole else note.matter.body
+    start = 0 if whole else note.frontmatter.body
     return note.text[:start], note.text[start:]
 
 
@@ -205,8 +205,8 @@ def _count_lines(parts: tuple[str, str]) -> int:
 def _compare_properties(
     old: Note | NoteText | None, new: Note | NoteText | None
 ) -> Iterator[PropertyChange]:
-    old_props = {prop.name: prop for prop in old.matter.properties} if old else {}
-    new_props = {prop.name: prop for prop in new.matter.properties} if new else {}
+    old_props = {prop.name: prop for prop in old.frontmatter.properties} if old else {}
+    new_props = {prop.name: prop for prop in new.frontmatter.properties} if new else {}
     for name in [*new_props, *(name for name in old_props if name not in new_props)]:
         old_prop, new_prop = old_props.get(name), new_props.get(name)
         written = (_show_written(old, old_prop), _show_written(new, new_prop))
@@ -227,7 +227,7 @@ def _show_written(note: Note | NoteText | None, prop: Property | None) -> str:
     """Return a property's value as written in the text."""
     if note is None or prop is None:
         return ""
-    block = note.text[note.matter.start : note.matter.end]
+    block = note.text[note.frontmatter.start : note.frontmatter.end]
     lines = block.splitlines(keepends=True)
     written = "".join(lines[prop.first : prop.last])
     start = sum(map(len, lines[: prop.first]))

@@ -46,7 +46,7 @@ class Speaker(NamedTuple):
 
     author: str = ""
     date: str = ""
-    where: str = ""
+    origin: str = ""
 
 
 #: The action of a side of a merge: other text, removed text, or a removed note.
@@ -65,12 +65,12 @@ _LINE = compile_later(r"[^\n]*\n|[^\n]+")
 
 
 class Callout(NamedTuple):
-    """The other side's text for the `about` lines above, or its removal of the note."""
+    """The other side's text for the `our_line_count` lines above, or its removal of the note."""
 
     verb: str
     speaker: Speaker
     lines: tuple[str, ...] = ()
-    about: int = 1
+    our_line_count: int = 1
 
 
 class ConflictingText(NamedTuple):
@@ -172,7 +172,7 @@ def insert_callouts(text: str, placed: Iterable[Placed]) -> str:
 def format_callout(callout: Callout) -> list[str]:
     """Return a callout's lines, without line ends."""
     author, date, where = (one_line(part) for part in callout.speaker)
-    count = "" if callout.about == 1 else f"|{callout.about}"
+    count = "" if callout.our_line_count == 1 else f"|{callout.our_line_count}"
     head = f"> [!conflict{count}] {callout.verb} by {author or _NOBODY}"
     head += (f" on {date}" if date else "") + (f" ({where})" if where else "")
     return [head, *(f"> {line}" if line else ">" for line in callout.lines)]

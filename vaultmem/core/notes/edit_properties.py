@@ -290,13 +290,13 @@ def get_title(text: str, path: PurePosixPath, title: str) -> str:
     note = parse_note(path, text.encode("utf-8"))
     if note.title == title:
         return text
-    if note.matter.get("title") is None and is_named_for(path.stem, title, is_given=True):
+    if note.frontmatter.get("title") is None and is_named_for(path.stem, title, is_given=True):
         return set_property(text, "aliases", tuple(dict.fromkeys((title, *note.aliases))))
     return set_property(text, "title", title)
 
 
 def list_items(note: Note, name: str) -> tuple[str, ...]:
     """Return the items of a list property, also if they are written in one line."""
-    prop = note.matter.get(name)
+    prop = note.frontmatter.get(name)
     value = prop.value if prop is not None and prop.kind != "null" else ()
     return value if isinstance(value, tuple) else split_text(name, value)

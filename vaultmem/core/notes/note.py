@@ -136,7 +136,7 @@ class Note(NamedTuple):
     session: str
     cites: tuple[str, ...]
     extra: str
-    matter: Frontmatter
+    frontmatter: Frontmatter
     sections: tuple[Section, ...]
     fences: Sequence[tuple[int, int]]
     warnings: tuple[str, ...]
@@ -148,20 +148,22 @@ class Note(NamedTuple):
     @property
     def body(self) -> str:
         """The text after the frontmatter."""
-        return self.text[self.matter.body :]
+        return self.text[self.frontmatter.body :]
 
     @property
     def conflict(self) -> str:
         """A message about conflict callouts of other authors, "" without any."""
         is_canvas = self.encoding == CANVAS  # No merge writes into a canvas.
-        return "" if is_canvas else describe_conflict(find_callouts(self.text, self.matter.body))
+        return (
+            "" if is_canvas else describe_conflict(find_callouts(self.text, self.frontmatter.body))
+        )
 
     @property
-    def otherwise(self) -> dict[int, tuple[ConflictingText, ...]]:
+    def conflicting_texts(self) -> dict[int, tuple[ConflictingText, ...]]:
         """The other sides' texts in conflict callouts, by section number."""
         texts: dict[int, tuple[ConflictingText, ...]] = {}
-        placed = find_callouts(self.text, self.matter.body)
-        spans = find_spans(self.text, self.matter.body)
+        placed = find_callouts(self.text, self.frontmatter.body)
+        spans = find_spans(self.text, self.frontmatter.body)
         for (start, _), (callout, *_) in zip(spans, placed, strict=True):
             inside = (each.ordinal for each in self.sections if each.start <= start < each.end)
             ordinal = next(inside, self.sections[-1].ordinal)
@@ -173,7 +175,7 @@ class Note(NamedTuple):
     @property
     def visible_body(self) -> str:
         """The visible text after the frontmatter."""
-        return strip_hidden(self.visible[self.matter.body :])
+        return strip_hidden(self.visible[self.frontmatter.body :])
 
     def section_text(self, section: Section) -> str:
         """Return the visible text of a section, without its heading."""
@@ -210,7 +212,7 @@ class NoteText(NamedTuple):
 
     text: str
     encoding: str
-    matter: Frontmatter
+    frontmatter: Frontmatter
 
 
 def decode_bytes(path: PurePosixPath, data: bytes) -> NoteText:
@@ -276,7 +278,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         or (path.stem if path.parts[0] == "sessions" else ""),
         cites=tuple(text for name in CITE_PROPERTIES for text in reader.texts(name)),
         extra=extra,
-        matter=frontmatter,
+        frontmatter=frontmatter,
         sections=sections,
         fences=fences,
         warnings=_all_warnings((problem, unclosed), encoding, frontmatter, reader),

@@ -38,15 +38,15 @@ _REPAIRS = (
 class ProblemGroup(NamedTuple):
     """A problem and its places (path, or path:line)."""
 
-    told: str
+    message: str
     places: tuple[str, ...]
 
     @property
     def repair(self) -> str:
         """The instruction for repairing the problem."""
-        if self.told.endswith(NEEDS_QUOTES):
+        if self.message.endswith(NEEDS_QUOTES):
             return HOW_TO_QUOTE
-        return next(repair for words, repair in _REPAIRS if words in self.told)
+        return next(repair for words, repair in _REPAIRS if words in self.message)
 
 
 def group_problems(problems: Iterable[tuple[str, str]]) -> list[ProblemGroup]:
@@ -67,9 +67,9 @@ def group_problems(problems: Iterable[tuple[str, str]]) -> list[ProblemGroup]:
 def describe_group(group: ProblemGroup, most: int = _PLACES) -> str:
     """Return a group as one line: its place or their number, the problem, and the first places."""
     if len(group.places) == 1:
-        return f"{group.places[0]}: {group.told}"
+        return f"{group.places[0]}: {group.message}"
     noun = "notes" if all(".md" in each for each in group.places) else "files"
-    return f"{len(group.places):,} {noun}: {group.told}: {format_names(group.places, most)}"
+    return f"{len(group.places):,} {noun}: {group.message}: {format_names(group.places, most)}"
 
 
 def describe_repairs(groups: Iterable[ProblemGroup]) -> str:

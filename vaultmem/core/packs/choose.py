@@ -100,7 +100,7 @@ def build_pack(
     form = choose_form(source, style, labels)
     remarks = remarks or Remarks()
     empty = PackUsage(pinned=0, relevant=0, sent=budget, budget=budget, flat=flat_tokens)
-    frame = count_tokens(render_pack([], [], 0, source, empty, style, notices=remarks.told)) + 4
+    frame = count_tokens(render_pack([], [], 0, source, empty, style, notices=remarks.notices)) + 4
     groups = [*group_by_vault(hit for hit in pinned if hit.text).values()]
     sections = _Sections(groups, wishes.hits, relevant, trusted, remarks, form, budget)
 
@@ -111,18 +111,24 @@ def build_pack(
         pack = Pack(
             text="",
             items=tuple(sections.arrange(items)),
-            unshown=tuple(unshown_hits),
-            unnamed=sections.count_pinned() - count - len(unshown_hits),
+            omitted_pins=tuple(unshown_hits),
+            unlisted_pin_count=sections.count_pinned() - count - len(unshown_hits),
             account=PackUsage(count, len(items) - count, 0, budget, flat_tokens),
             source=source,
             style=style,
             pinned_tokens=sections.pinned_tokens,
             labels=labels,
-            told=remarks.told,
-            left_out=tuple(sections.list_left_out(items)),
+            notices=remarks.notices,
+            omitted=tuple(sections.list_left_out(items)),
         )
         text, account = render_stable_account(
-            pack.items, unshown_hits, pack.unnamed, source, pack.account, form, remarks.told
+            pack.items,
+            unshown_hits,
+            pack.unlisted_pin_count,
+            source,
+            pack.account,
+            form,
+            remarks.notices,
         )
         return pack._replace(text=text, account=account), account.sent
 
@@ -223,7 +229,7 @@ class _Sections:
             if others := self._alike.get(key):
                 is_fixed = item.pinned or item.hit.note in self._opposed
                 best = item if is_fixed else min([item, *others], key=_worth)
-                item = best._replace(alike=1 + len(others))
+                item = best._replace(duplicate_count=1 + len(others))
             items.append(item)
         return items
 
@@ -322,8 +328,8 @@ class _Sections:
     ) -> tuple[PackItem, int] | None:
         """Return an item and its cost, if it fits."""
         cost = self._price(item, shown_sections)
-        if item.otherwise and cost > room:
-            item = item._replace(otherwise=())  # The warning already reports a conflict.
+        if item.conflicting_texts and cost > room:
+            item = item._replace(conflicting_texts=())  # The warning already reports a conflict.
             cost = self._price(item, shown_sections)
         self.pinned_tokens += cost if item.pinned else 0
         if cost > room:
@@ -338,7 +344,7 @@ class _Sections:
         handle = self._remarks.handles.get(hit.note, "")
         is_shortened, caution = parts is not None, shorten_caution(hit)
         item = PackItem(hit, text, pinned, trusted, is_shortened, caution, "", handle, parts or ())
-        return item._replace(otherwise=hit.otherwise)
+        return item._replace(conflicting_texts=hit.conflicting_texts)
 
     def _price(self, item: PackItem, shown_sections: _ShownSections) -> int:
         """Return the extra tokens for an item, which can share a label or heading."""
@@ -407,11 +413,11 @@ def _find_terms(text: str) -> frozenset[str]:
 
 def _put_answers_behind(items: Sequence[PackItem]) -> list[PackItem]:
     """Return the items, each possible answer directly after the note that it can answer."""
-    answers = [item for item in items if item.hit.beside]
-    ordered = [item for item in items if not item.hit.beside]
+    answers = [item for item in items if item.hit.answered_note]
+    ordered = [item for item in items if not item.hit.answered_note]
     for answer in reversed(answers):
         paths = [item.hit.record.path for item in ordered]
-        question_path = answer.hit.beside
+        question_path = answer.hit.answered_note
         place = paths.index(question_path) + 1 if question_path in paths else len(ordered)
         ordered.insert(place, answer)
     return ordered

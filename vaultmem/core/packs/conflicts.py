@@ -110,28 +110,28 @@ _SERIAL = frozenset(
 
 
 class Contradiction(NamedTuple):
-    """Two notes that disagree. `why` is a property's name, or text.
+    """Two notes that disagree. `reason` is a property's name, or text.
 
-    If `why` is "supersedes" or "supersedes_part", `first` is the newer note. `told_by` is the note
-    with the property.
+    If `reason` is "supersedes" or "supersedes_part", `first` is the newer note. `declaring_note` is
+    the note with the property.
     """
 
     first: NoteKey
     second: NoteKey
-    why: str
-    told_by: NoteKey | None = None
+    reason: str
+    declaring_note: NoteKey | None = None
 
 
 class Remarks(NamedTuple):
     """Information about notes that is not in their text.
 
     `relations` are pairs of contradicting notes. `handles` are the notes' ids in short labels.
-    `told` are lines about how weak the match is.
+    `notices` are lines about how weak the match is.
     """
 
     relations: Sequence[Contradiction] = ()
     handles: Mapping[NoteKey, str] = MappingProxyType({})
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 def find_same_titles(hits: Sequence[Hit]) -> list[Contradiction]:
@@ -227,7 +227,7 @@ def group_opponents(
 
 def _may_join(hit: Hit, rival: Hit, relation: Contradiction, trusted: frozenset[NoteKey]) -> bool:
     ranks = [rank_authority(h, h.note in trusted) for h in (rival, hit)]
-    return ranks[0] <= ranks[1] or relation.told_by == hit.note
+    return ranks[0] <= ranks[1] or relation.declaring_note == hit.note
 
 
 class ConflictMark(NamedTuple):
@@ -269,7 +269,7 @@ def list_marks(
     for document in sorted(weighed_notes - grouped_notes):
         others = (n for n in list_opponents(relations, document) if n in first_hits)
         if (other := next(others, None)) is not None:
-            reason = next(e.why for e in relations if {e.first, e.second} == {document, other})
+            reason = next(e.reason for e in relations if {e.first, e.second} == {document, other})
             marks.append(
                 _mark_alone(items_by_note[document].hit, first_hits[other], reason, trusted)
             )
@@ -321,7 +321,7 @@ def _mark_group(
         ranks = [_NAMES[Authority(rank)] for rank, *_ in keys]
         reason = f"{ranks[0]} before {ranks[1]}"
     elif keys[0][1] != keys[1][1]:
-        reason = next(ORDERED[each.why] for each in relations if each.why in ORDERED)
+        reason = next(ORDERED[each.reason] for each in relations if each.reason in ORDERED)
     else:
         reason = "the later one" if is_undecided else "by name"
     return ConflictMark(
@@ -330,7 +330,7 @@ def _mark_group(
 
 
 def _find_replaced(relation: Contradiction) -> NoteKey | None:
-    return relation.second if relation.why in ORDERED else None
+    return relation.second if relation.reason in ORDERED else None
 
 
 def _mark_alone(hit: Hit, other: Hit, reason: str, trusted: frozenset[NoteKey]) -> ConflictMark:

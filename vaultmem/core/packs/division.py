@@ -47,7 +47,7 @@ def split_pack(pack: Pack, names: Sequence[str]) -> dict[str, Pack]:
     """
     if len(names) == 1:
         return {names[0]: pack}
-    vaults = {item.hit.vault for item in pack.items} | {hit.vault for hit in pack.unshown}
+    vaults = {item.hit.vault for item in pack.items} | {hit.vault for hit in pack.omitted_pins}
     return {name: _extract_part(pack, name) for name in names if name == names[0] or name in vaults}
 
 
@@ -57,8 +57,10 @@ def _extract_part(pack: Pack, name: str) -> Pack:
         for item in pack.items
         if item.hit.vault == name
     )
-    unshown = tuple(hit._replace(vault="") for hit in pack.unshown if hit.vault == name)
-    return pack._replace(text="", items=items, unshown=unshown, unnamed=0, left_out=())
+    omitted_pins = tuple(hit._replace(vault="") for hit in pack.omitted_pins if hit.vault == name)
+    return pack._replace(
+        text="", items=items, omitted_pins=omitted_pins, unlisted_pin_count=0, omitted=()
+    )
 
 
 def build_vault_part(part: Pack, many: int, source: PackSource, flat: int) -> Pack:
@@ -72,9 +74,9 @@ def build_vault_part(part: Pack, many: int, source: PackSource, flat: int) -> Pa
     form = choose_form(source, part.style, part.labels)
     account = _account(part.items, part.account.budget, flat)
     text, account = render_stable_account(
-        part.items, part.unshown, 0, source, account, form, notices
+        part.items, part.omitted_pins, 0, source, account, form, notices
     )
-    return part._replace(text=text, account=account, source=source, told=notices)
+    return part._replace(text=text, account=account, source=source, notices=notices)
 
 
 def _account(items: Sequence[PackItem], budget: int, flat: int) -> PackUsage:

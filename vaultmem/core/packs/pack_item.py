@@ -82,8 +82,8 @@ class PackItem(NamedTuple):
 
     `caution` is why it must be checked before use. `conflict` is the sentence before it about a
     contradicting section. `handle` is the prefix of the note's blob id, "" for the default length.
-    `parts` are the passages shown of a shortened section. `alike` counts the duplicates, including
-    this one. `otherwise` is the shown text of another side of a merge.
+    `parts` are the passages shown of a shortened section. `duplicate_count` includes this section.
+    `conflicting_texts` is the shown text of another side of a merge.
     """
 
     hit: Hit
@@ -95,8 +95,8 @@ class PackItem(NamedTuple):
     conflict: str = ""
     handle: str = ""
     parts: tuple[Span, ...] = ()
-    alike: int = 1
-    otherwise: tuple[ConflictingText, ...] = ()
+    duplicate_count: int = 1
+    conflicting_texts: tuple[ConflictingText, ...] = ()
 
     @property
     def part(self) -> PackPart:
@@ -153,7 +153,7 @@ def format_related(hit: Hit) -> str:
         f"#{_truncate_heading(each.heading)} (line {each.line})"
         if each.heading
         else f"line {each.line}"
-        for each in hit.also
+        for each in hit.related_sections
     )
 
 

@@ -25,13 +25,24 @@ from vaultmem.errors import RefusedError, VaultError
 #: Receipts of format 1 have packs with full labels.
 FORMAT = 2
 
+#: The stored key of each field that has another name there.
+_KEYS = {
+    "omitted_pins": "unshown",
+    "unlisted_pin_count": "unnamed",
+    "notices": "told",
+    "answered_note": "beside",
+    "duplicate_count": "alike",
+    "has_conflicting_text": "otherwise",
+}
+_FIELDS = {key: name for name, key in _KEYS.items()}
+
 
 class ShownSection(NamedTuple):
     """A section of a pack: the note's path and blob, the section's number and heading.
 
     `changed` is the date in its label if the note has none (seconds since the epoch). `parts` are
-    the shown spans of its text, None for all. `otherwise` means that conflicting text of a merge
-    was shown too.
+    the shown spans of its text, None for all. `has_conflicting_text` means that conflicting text of
+    a merge was shown too.
     """
 
     path: str
@@ -46,9 +57,9 @@ class ShownSection(NamedTuple):
     caution: str = ""
     conflict: str = ""
     handle: str = ""
-    beside: str = ""
-    alike: int = 1
-    otherwise: bool = False
+    answered_note: str = ""
+    duplicate_count: int = 1
+    has_conflicting_text: bool = False
 
 
 class Receipt(NamedTuple):
@@ -68,14 +79,14 @@ class Receipt(NamedTuple):
     query: str
     source: PackSource
     shown: tuple[ShownSection, ...]
-    unshown: tuple[ShownSection, ...]
-    unnamed: int
+    omitted_pins: tuple[ShownSection, ...]
+    unlisted_pin_count: int
     account: PackUsage
     digest: str
     texts: dict[str, str]
     style: PackStyle = PackStyle.MARKDOWN
     labels: PackLabels = PackLabels.SHORT
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 def digest_text(text: str) -> str:
@@ -91,8 +102,8 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
             caution=item.caution,
             conflict=item.conflict,
             handle=item.handle,
-            alike=item.alike,
-            otherwise=bool(item.otherwise),
+            duplicate_count=item.duplicate_count,
+            has_conflicting_text=bool(item.conflicting_texts),
         )
         for item in pack.items
     )
@@ -100,14 +111,14 @@ def list_shown(pack: Pack) -> tuple[ShownSection, ...]:
 
 def list_unshown(pack: Pack) -> tuple[ShownSection, ...]:
     """Return the pinned sections that a pack lists as links."""
-    return tuple(_describe(hit) for hit in pack.unshown)
+    return tuple(_describe(hit) for hit in pack.omitted_pins)
 
 
 def leave_out(receipt: Receipt, blobs: Set[str]) -> Receipt:
     """Return a receipt without the sections of these blobs."""
     shown_sections = tuple(each for each in receipt.shown if each.blob not in blobs)
-    unshown_sections = tuple(each for each in receipt.unshown if each.blob not in blobs)
-    return receipt._replace(shown=shown_sections, unshown=unshown_sections)
+    omitted_pins = tuple(each for each in receipt.omitted_pins if each.blob not in blobs)
+    return receipt._replace(shown=shown_sections, omitted_pins=omitted_pins)
 
 
 def rebuild_items(
@@ -128,30 +139,40 @@ def rebuild_items(
         return _find_hit(*notes[key], entry)
 
     items = [_show(find(entry), entry) for entry in receipt.shown]
-    return items, [find(entry) for entry in receipt.unshown]
+    return items, [find(entry) for entry in receipt.omitted_pins]
 
 
-def render_receipt(receipt: Receipt, items: Sequence[PackItem], unshown: Sequence[Hit]) -> str:
+def render_receipt(receipt: Receipt, items: Sequence[PackItem], omitted_pins: Sequence[Hit]) -> str:
     """Return the pack's text, rendered again from its sections."""
     return render_pack(
         items,
-        unshown,
-        receipt.unnamed,
+        omitted_pins,
+        receipt.unlisted_pin_count,
         receipt.source,
         receipt.account,
         receipt.style,
         receipt.labels,
-        receipt.told,
+        receipt.notices,
     )
 
 
 def write_receipt(receipt: Receipt) -> str:
     """Return a receipt as JSON."""
-    text = (
-        json.dumps({"format": FORMAT, **as_json_object(receipt)}, indent=1, ensure_ascii=False)
-        + "\n"
-    )
+    content = {"format": FORMAT, **list_values(receipt)}
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates as in JSON.
+
+
+def list_values(receipt: Receipt) -> dict[str, Any]:
+    """Return the values of a receipt as JSON values by stored key."""
+    content = _rename_keys(as_json_object(receipt), _KEYS)
+    for key in ("shown", "unshown"):
+        content[key] = [_rename_keys(each, _KEYS) for each in content[key]]
+    return content
+
+
+def _rename_keys(values: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in values.items()}
 
 
 def parse_receipt(text: str) -> Receipt:
@@ -161,16 +182,16 @@ def parse_receipt(text: str) -> Receipt:
         VaultError: it is not a receipt, or has a newer format.
     """
     try:
-        content: dict[str, Any] = json.loads(text)
+        content = _rename_keys(json.loads(text), _FIELDS)
         format_number = content.pop("format")
         if format_number not in {1, FORMAT}:
             raise VaultError("this receipt is of another format; use the vaultmem that made it")
-        for name in ("shown", "unshown"):
+        for name in ("shown", "omitted_pins"):
             content[name] = tuple(_parse_shown(entry) for entry in content[name])
         others = tuple(map(tuple, content["source"].pop("others", ())))
         content["source"] = PackSource(**content["source"], others=others)
         content["account"] = PackUsage(**content["account"])
-        content["told"] = tuple(content.get("told", ()))
+        content["notices"] = tuple(content.get("notices", ()))
         content["style"] = PackStyle(content.get("style", PackStyle.MARKDOWN))
         labels = PackLabels.FULL if format_number == 1 else content.get("labels", PackLabels.SHORT)
         return Receipt(**{**content, "labels": PackLabels(labels)})
@@ -189,11 +210,12 @@ def _describe(hit: Hit, pinned: bool = False, trusted: bool = False) -> ShownSec
         refs=hit.refs,
         pinned=pinned,
         trusted=trusted,
-        beside=hit.beside,
+        answered_note=hit.answered_note,
     )
 
 
 def _parse_shown(entry: dict[str, Any]) -> ShownSection:
+    entry = _rename_keys(entry, _FIELDS)
     parts = entry.pop("parts", None)
     head = entry.pop("characters", -1)  # Older receipts shortened sections only at the end.
     spans = ((0, head),) if head >= 0 else parts and tuple(map(tuple, parts))
@@ -226,8 +248,8 @@ def _find_hit(note: Note, record: NoteRecord, entry: ShownSection) -> Hit:
         closeness=0.0,
         state_weight=1.0,
         refs=entry.refs,
-        beside=entry.beside,
-        otherwise=note.otherwise.get(section.ordinal, ()),
+        answered_note=entry.answered_note,
+        conflicting_texts=note.conflicting_texts.get(section.ordinal, ()),
     )
 
 
@@ -243,8 +265,8 @@ def _show(hit: Hit, entry: ShownSection) -> PackItem:
         caution=entry.caution,
         conflict=entry.conflict,
         handle=entry.handle,
-        alike=entry.alike,
-        otherwise=hit.otherwise if entry.otherwise else (),
+        duplicate_count=entry.duplicate_count,
+        conflicting_texts=hit.conflicting_texts if entry.has_conflicting_text else (),
     )
 
 
@@ -255,33 +277,33 @@ def _show(hit: Hit, entry: ShownSection) -> PackItem:
 class Expectation:
     """The pack for `query` shows these notes and texts; with `negated`, none of them.
 
-    `finds` are paths or addresses (`path#Heading`). `says` are compared without case and line
+    `addresses` are paths or addresses (`path#Heading`). `texts` are compared without case and line
     breaks. `budget` is in tokens, 0 for the vault's own.
     """
 
     query: str
-    finds: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     negated: bool = False
     budget: int = 0
 
     def __post_init__(self) -> None:
         """Reject an expectation that every pack fulfils."""
-        if not any(map(str.strip, (*self.finds, *self.says))):
+        if not any(map(str.strip, (*self.addresses, *self.texts))):
             raise RefusedError("nothing is expected; add --contains-note PATH or --contains TEXT")
 
 
 def expect(
-    query: str, finds: Sequence[str], says: Sequence[str], negated: bool, budget: int
+    query: str, addresses: Sequence[str], texts: Sequence[str], negated: bool, budget: int
 ) -> Expectation:
     """Return an expectation, after checking its paths.
 
     Raises:
         RefusedError: nothing is expected, or a path is not valid in a vault.
     """
-    for address in finds:
+    for address in addresses:
         parse_note_path(address.partition("#")[0])
-    return Expectation(query, tuple(finds), tuple(says), negated, budget)
+    return Expectation(query, tuple(addresses), tuple(texts), negated, budget)
 
 
 def judge_pack(pack: Pack, expectation: Expectation) -> list[str]:
@@ -289,8 +311,8 @@ def judge_pack(pack: Pack, expectation: Expectation) -> list[str]:
     addresses = {item.hit.record.path for item in pack.items}
     addresses |= {item.hit.address for item in pack.items}
     text = read_plain("\n".join(f"{item.hit.name}\n{item.text}" for item in pack.items))
-    checks = [(f"shows {path}", path in addresses) for path in expectation.finds]
-    checks += [(f'contains "{words}"', read_plain(words) in text) for words in expectation.says]
+    checks = [(f"shows {path}", path in addresses) for path in expectation.addresses]
+    checks += [(f'contains "{words}"', read_plain(words) in text) for words in expectation.texts]
     if expectation.negated:
         return [f"the pack {claim}" for claim, is_so in checks if is_so]
     return [f"no section of the pack {claim}" for claim, is_so in checks if not is_so]
@@ -298,11 +320,11 @@ def judge_pack(pack: Pack, expectation: Expectation) -> list[str]:
 
 def find_expected(pack: Pack, expectation: Expectation) -> set[str]:
     """Return the paths of the notes in a pack that show or contain something expected."""
-    texts = [read_plain(words) for words in expectation.says]
+    texts = [read_plain(words) for words in expectation.texts]
     return {
         item.hit.record.path
         for item in pack.items
-        if {item.hit.record.path, item.hit.address} & {*expectation.finds}
+        if {item.hit.record.path, item.hit.address} & {*expectation.addresses}
         or any(map(read_plain(f"{item.hit.name}\n{item.text}").__contains__, texts))
     }
 

@@ -243,7 +243,7 @@ class Preference(NamedTuple):
     """A section with a preference of the owner, and its topic; "" means everything."""
 
     hit: Hit
-    about: str
+    topic: str
 
 
 class PackPreferences(NamedTuple):
@@ -261,7 +261,7 @@ def choose_preferences(
     `hits` are the query's hits, best first. Without a query, all preferences are relevant.
     """
     if not question.strip():
-        return [each.hit for each in sorted(preferences, key=lambda each: each.about != "")]
+        return [each.hit for each in sorted(preferences, key=lambda each: each.topic != "")]
     query_terms = frozenset(count_terms(question))
     places = {hit.local_key: place for place, hit in enumerate(hits[:_FOUND])}
     ranked: list[tuple[float, int, int]] = []

@@ -121,7 +121,7 @@ class EligibleRows(NamedTuple):
     neighbours: Neighbours | None
     statistics: Statistics
     #: Values that callers cache for the next query, by name, then by row or by term.
-    kept: dict[str, dict[Any, Any]]
+    cache: dict[str, dict[Any, Any]]
 
 
 def make_eligible(
@@ -167,7 +167,7 @@ def make_eligible(
         recency=_NONE,
         neighbours=neighbours,
         statistics=Statistics(),
-        kept={},
+        cache={},
     )
     own = Statistics(int(mask.sum()), (title, tags, body), float(latest))
     return weight_rows(eligible, columns, rows_by_mark[LINKS_ALONE], own)
@@ -199,7 +199,7 @@ def weight_rows(
         length_norm=(k1, b, mean),
         recency=_measure_recency(dates, statistics.newest),
         statistics=statistics,
-        kept={},
+        cache={},
     )
 
 

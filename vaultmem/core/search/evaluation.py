@@ -38,7 +38,7 @@ _LINE = '{"question": "...", "notes": ["..."]}'
 class Question(NamedTuple):
     """A question, the notes that must answer it as written in the file, and its line (1-based).
 
-    `at` is a branch, tag, commit or date to search, or empty for now. `says` are the texts that a
+    `at` is a branch, tag, commit or date to search, or empty for now. `texts` are the texts that a
     pack must contain; if empty, the pack must show the notes.
     """
 
@@ -46,7 +46,7 @@ class Question(NamedTuple):
     text: str
     notes: tuple[str, ...]
     at: str = ""
-    says: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 class _Table(NamedTuple):

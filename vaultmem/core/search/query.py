@@ -74,18 +74,18 @@ class Hit(NamedTuple):
     - `refs`: the refs that contain it, if several are searched together
     - `linked_from`: the note whose link gave it a share of that note's score
     - `replaces`: the notes that its note supersedes
-    - `beside`: the note with a question that this note, written next, might answer
-    - `also`: further sections of its note, if the hit represents the note
+    - `answered_note`: the note with a question that this note, written next, might answer
+    - `related_sections`: further sections of its note, if the hit represents the note
     - `caution`: why it must be checked before use, or is invalid
     - `vault`: the name of its vault, if several are searched
-    - `otherwise`: the text of another side of a merge, for words of the section
+    - `conflicting_texts`: the text of another side of a merge, for words of the section
     - `shown_line`: a sentence of the full text or another section, if `text` has no sentence
     - `by_other`: whether it is a turn of one speaker while the query names another
     - `anchors`: the states of the code that its note cites
 
     score = (sum of the matches + closeness + passage + named + neighbours + recency) *
     state_weight, see `core.search.ranking`. With vectors (`semantic` is their score), the score is
-    a blend with the relevance by words. `asked` is the weighted idf of all terms of the query.
+    a blend with the relevance by words. `query_idf` is the weighted idf of all terms of the query.
 
     If a reranker reordered the best hits, `rerank` is its own score, and `score` is that of the
     hit's new position.
@@ -106,13 +106,13 @@ class Hit(NamedTuple):
     semantic: float = 0.0
     named: float = 0.0
     replaces: tuple[str, ...] = ()
-    asked: float = 0.0
+    query_idf: float = 0.0
     rerank: float | None = None
-    beside: str = ""
-    also: tuple[RelatedSection, ...] = ()
+    answered_note: str = ""
+    related_sections: tuple[RelatedSection, ...] = ()
     caution: str = ""
     vault: str = ""
-    otherwise: tuple[ConflictingText, ...] = ()
+    conflicting_texts: tuple[ConflictingText, ...] = ()
     shown_line: str = ""
     by_other: bool = False
     anchors: tuple[AnchorCheck, ...] = ()
@@ -135,7 +135,7 @@ class Hit(NamedTuple):
     @property
     def coverage(self) -> float:
         """The share of the query's idf that the section contains."""
-        return sum(match.idf for match in self.matches) / (self.asked or 1.0)
+        return sum(match.idf for match in self.matches) / (self.query_idf or 1.0)
 
     @property
     def relevance(self) -> float:
@@ -146,7 +146,7 @@ class Hit(NamedTuple):
     @property
     def strength(self) -> float:
         """The relevance by words divided by the query's idf, see the module."""
-        return self.relevance / (self.asked or 1.0)
+        return self.relevance / (self.query_idf or 1.0)
 
     @property
     def address(self) -> str:
@@ -188,7 +188,7 @@ def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[lis
 
 
 def group_hits(hits: Sequence[Hit]) -> list[Hit]:
-    """Return each note's best hit, best first, with the note's further sections in `also`."""
+    """Return each note's best hit, best first, with its `related_sections`."""
     notes = [hit.note for hit in hits]
     if len(set(notes)) == len(notes):
         return list(hits)
@@ -197,11 +197,13 @@ def group_hits(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _join(hits: Sequence[Hit]) -> Hit:
-    """Return the first hit with the others, and its own further sections, in `also`."""
+    """Return the first hit with the others, and its own further sections, in `related_sections`."""
     best, *others = hits
     names = ((hit.section.heading, hit.section.line, hit.score) for hit in others)
-    further = (*best.also, *map(RelatedSection._make, names))
-    return best._replace(also=tuple({each.line: each for each in further}.values())[:_FURTHER])
+    further = (*best.related_sections, *map(RelatedSection._make, names))
+    return best._replace(
+        related_sections=tuple({each.line: each for each in further}.values())[:_FURTHER]
+    )
 
 
 #: The minimum strength of a weak and of a strong answer: nine of ten strong answers have evidence

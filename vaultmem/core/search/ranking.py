@@ -59,7 +59,7 @@ class TermShare(NamedTuple):
     codes: NDArray[np.uint32]
     scores: Floats
     #: The rows spoken by the speaker that the term names.
-    said: Numbers
+    speaker_rows: Numbers
 
 
 def weight_query(query: Sequence[str], weak: frozenset[str]) -> dict[str, float]:

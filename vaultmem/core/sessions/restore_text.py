@@ -88,7 +88,7 @@ class Restore(NamedTuple):
     budget: int
     sessions: tuple[str, ...]
     shown: int
-    left_out: int
+    omitted_count: int
 
 
 def render_restore(material: RestoreMaterial, budget: int) -> Restore:
@@ -133,7 +133,7 @@ def render_restore(material: RestoreMaterial, budget: int) -> Restore:
         budget=budget,
         sessions=tuple(session_ids),
         shown=len(shown_texts),
-        left_out=len(pieces) - len(shown_texts),
+        omitted_count=len(pieces) - len(shown_texts),
     )
 
 

@@ -242,11 +242,11 @@ def _heading(text: str) -> str:
 
 def parse_session(note: Note) -> Session:
     """Return the session that a note describes; invalid values are ignored."""
-    reader = PropertyReader(note.matter)
+    reader = PropertyReader(note.frontmatter)
     decisions = tuple(_read_decisions(note, reader))
     questions, answered = _read_questions(note)
     windows = tuple(w for text in reader.texts("windows") if (w := parse_window(text)))
-    if note.matter.get("windows") is None:
+    if note.frontmatter.get("windows") is None:
         windows = (ContextWindow(1, 0),)
     touched = tuple(map(parse_touched, reader.texts("touched")))
     last = max(windows, key=lambda window: window.number, default=ContextWindow(0, 0))

@@ -89,11 +89,11 @@ def parse_task(note: Note) -> Task:
     """Return the task that a note describes."""
 
     def value(name: str) -> str:
-        prop = note.matter.get(name)
+        prop = note.frontmatter.get(name)
         content = prop.value if prop is not None else ""
         return ", ".join(content) if isinstance(content, tuple) else content
 
-    prop = note.matter.get("sessions")
+    prop = note.frontmatter.get("sessions")
     sessions = prop.value if prop is not None else ()
     links = sessions if isinstance(sessions, tuple) else (sessions,) if sessions else ()
     return Task(
@@ -181,7 +181,7 @@ class TaskView(NamedTuple):
     tokens: int
     budget: int
     shown: tuple[tuple[int, TaskEntry], ...]
-    left_out: int
+    omitted_count: int
 
 
 def render_view(title: str, entries: Sequence[TaskEntry], budget: int) -> TaskView:

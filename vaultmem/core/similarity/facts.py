@@ -75,13 +75,13 @@ class Fact:
 
     `words` are all except marks and articles, `marks` the sorts of `updates.txt` found. For a
     relation of `relations.txt`: `kind` and `classes`, its first and last word (`verb`, `tie`), and
-    the `subject` and `value` that it connects. `gone` are the words that the value replaces.
+    the `subject` and `value` that it connects. The value replaces the `replaced_words`.
     """
 
     text: str
     words: Words
     marks: frozenset[str]
-    gone: frozenset[str]
+    replaced_words: frozenset[str]
     is_negative: bool
     kind: str = ""
     classes: frozenset[str] = frozenset()
@@ -93,7 +93,7 @@ class Fact:
     @cached_property
     def is_new(self) -> bool:
         """Return whether it states itself that something changed."""
-        is_marked = bool(self.marks - {"more"} or self.gone)
+        is_marked = bool(self.marks - {"more"} or self.replaced_words)
         return is_marked or self.kind in {"begins", "ends", "swaps", "taken"}
 
     @cached_property
@@ -343,7 +343,7 @@ def _match(
 
 def _tie(fact: Fact, relation: _Found) -> Fact | None:
     """Return a fact with subject and value on their sides of its relation, None if invalid."""
-    words, gone_keys, middle = fact.words, fact.gone, _strip(relation.between)
+    words, gone_keys, middle = fact.words, fact.replaced_words, _strip(relation.between)
     subject, value = _strip(words[: relation.start]), _strip_value(words[relation.end :])
     if not subject or subject[0].raw.lower() in _list_ties():
         return None
@@ -364,7 +364,7 @@ def _tie(fact: Fact, relation: _Found) -> Fact | None:
     is_value = not value or value[0].raw.lower() not in traits.RELATIONS
     return replace(
         fact,
-        gone=gone_keys,
+        replaced_words=gone_keys,
         kind=relation.kind,
         classes=relation.classes,
         verb=relation.verb,

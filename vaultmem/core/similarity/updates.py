@@ -78,7 +78,7 @@ def _find_reversal(old: Fact, new: Fact) -> ValueUpdate | None:
 
 def _find_gone(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find the old value that the new fact names itself: switched from it, left it, sold it."""
-    gone_keys = list_keys(new.value) if new.kind == "ends" else new.gone
+    gone_keys = list_keys(new.value) if new.kind == "ends" else new.replaced_words
     old_keys = list_keys(old.value) if old.kind else old.predicate
     is_long = not old.kind and len(old.words) > _MAX_WORDS
     if not gone_keys or not gone_keys <= old_keys or old.is_negative or is_long:
@@ -149,7 +149,7 @@ class _Slot(NamedTuple):
 
 def _find_slot(old: Fact, new: Fact) -> ValueUpdate | None:
     """Find the only difference of two sentences, if it is a value."""
-    if old.is_negative != new.is_negative or old.gone or new.gone:
+    if old.is_negative != new.is_negative or old.replaced_words or new.replaced_words:
         return None
     if max(len(old.words), len(new.words)) > _MAX_WORDS or old.is_event or new.is_event:
         return None

@@ -82,7 +82,7 @@ class Check(NamedTuple):
 
     name: str
     verdict: Verdict = Verdict.OK
-    told: str = ""
+    message: str = ""
     paths: tuple[str, ...] = ()
     remedy: str = ""
     fixed: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ def change_tags(
 
 
 def _change_tags(note: Note, add: tuple[str, ...], remove: tuple[str, ...]) -> str:
-    names = PropertyReader(note.matter).names_like("tags", "tag")
+    names = PropertyReader(note.frontmatter).names_like("tags", "tag")
     name = names[0] if names else "tags"
     tags = list_items(note, name)
     removed_tags = {tag.lstrip("#").casefold() for tag in remove}

@@ -569,7 +569,7 @@ def _find_event(vault: Vault, note: Note, entry: TreeEntry | None, was_candidate
 
 def _is_closed(note: Note) -> bool:
     """Return whether it is the note of an ended session."""
-    prop = note.matter.get("status")
+    prop = note.frontmatter.get("status")
     status = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
     return note.path.parts[0] == FOLDER and status in _CLOSED
 

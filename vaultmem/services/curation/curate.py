@@ -142,7 +142,12 @@ def find_doubtful(
             evidence.extend(changed_anchors[:_MAX_TOLD])
         is_low = record.confidence is not None and record.confidence < LOW_CONFIDENCE
         note = find_note(vault, record.path) if days > min(OLD_DAYS, UNCONFIRMED_DAYS) else None
-        if is_low and note and days > UNCONFIRMED_DAYS and note.matter.get("confirmed_by") is None:
+        if (
+            is_low
+            and note
+            and days > UNCONFIRMED_DAYS
+            and note.frontmatter.get("confirmed_by") is None
+        ):
             reasons.append("of low confidence, and never confirmed")
             evidence.append(f"confidence {record.confidence:g}, {_check_age(uses, record, days)}")
         is_old = days > OLD_DAYS and not (checks and all(each.is_same for each in checks))
@@ -288,7 +293,7 @@ def curate(
     pairs = compare_vault(vault, progress)
     dates = {record.path: (record.written, record.path) for record in records}
     proposals = [
-        *plan_merges(vault, is_machine=is_machine, pairs=pairs.same),
+        *plan_merges(vault, is_machine=is_machine, pairs=pairs.duplicates),
         *_find_pinned_copies(pairs),
         *_find_superseded(vault, open_records),
         *_find_idle(vault, open_records, uses),
@@ -345,7 +350,7 @@ def _drop_repeated(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
 def _find_pinned_copies(pairs: Pairs) -> Iterator[Proposal]:
     """Yield proposals for pinned notes that duplicate another pinned note, one for each pair."""
     pinned_pairs = {
-        each.names: each for each in pairs.same if each.ours.pinned and each.theirs.pinned
+        each.names: each for each in pairs.duplicates if each.ours.pinned and each.theirs.pinned
     }
     for names, pair in pinned_pairs.items():
         duplicate, target = sorted(names)
@@ -421,7 +426,7 @@ def _find_idle(
 
 def _find_contradictions(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield proposals for pairs with different values for one thing, older note first."""
-    for pair in pairs.contradicting:
+    for pair in pairs.contradictions:
         old_note, new_note = sorted(
             (pair.ours, pair.theirs), key=lambda note: dates[str(note.path)]
         )
@@ -449,7 +454,7 @@ def _pair(
 
 def _find_near(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     """Yield proposals for possible duplicates, shorter note first."""
-    for pair in pairs.near:
+    for pair in pairs.similar:
         short_note, long_note = sorted(
             (pair.ours, pair.theirs),
             key=lambda note: (len(note.visible_body), dates[str(note.path)]),
@@ -470,7 +475,7 @@ def find_quarantined(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pr
 
 def _read_reason(vault: Vault, path: str) -> str:
     try:
-        prop = read_note(vault, PurePosixPath(path)).matter.get("state_reason")
+        prop = read_note(vault, PurePosixPath(path)).frontmatter.get("state_reason")
     except (NoteNotFoundError, RefusedError):
         return "no reason given"
     return str(prop.value) if prop else "no reason given"

@@ -94,7 +94,7 @@ class DecisionResult(NamedTuple):
 
     proposal: Proposal
     choice: ProposalChoice
-    told: str
+    message: str
     report: CommitReport
 
 
@@ -170,7 +170,7 @@ def _decide_branch(
     commits = [*commit_all(vault).commits]
     result = merge_branch(vault, ref)
     if result.commit:
-        commits.append((result.commit, f"merge: {result.source.name} into {result.into}"))
+        commits.append((result.commit, f"merge: {result.source.name} into {result.target_branch}"))
     return CommitReport(tuple(commits), result.commit, result.paths)
 
 
@@ -299,10 +299,10 @@ def _confirm(vault: Vault) -> Edit:
     attestation = Attestation(vault.author.agent, vault.author.session, at)
 
     def change(note: Note) -> str:
-        has_matter = bool(note.matter.body)
+        has_frontmatter = bool(note.frontmatter.body)
         text = (
             confirm_note(note, attestation)
-            if has_matter
+            if has_frontmatter
             else set_property(note.text, "updated", at)
         )
         for name, cites in renew_cites(vault, note).items():
@@ -365,10 +365,10 @@ def _set_reviewed(vault: Vault) -> Edit:
 
 
 class ApplyResult(NamedTuple):
-    """The proposals that were applied, those that were done already, and the commits."""
+    """The applied proposals, the skipped ones that were done already, and the commits."""
 
-    done: tuple[Proposal, ...]
-    already: tuple[Proposal, ...]
+    proposals: tuple[Proposal, ...]
+    skipped: tuple[Proposal, ...]
     report: CommitReport
 
 

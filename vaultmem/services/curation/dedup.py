@@ -45,7 +45,7 @@ def plan_merges(
     earlier `compare_vault`. The index must be up to date.
     """
     mover = acting_party(vault, is_machine)
-    same_pairs = compare_vault(vault, progress).same if pairs is None else pairs
+    same_pairs = compare_vault(vault, progress).duplicates if pairs is None else pairs
     merges: dict[str, Proposal] = {}
     kept_paths: set[str] = set()
     for pair in sorted(same_pairs, key=_rank):

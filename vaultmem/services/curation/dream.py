@@ -113,7 +113,7 @@ class Dream(NamedTuple):
         return tuple(each for each in self.candidates if not each.held)
 
     @property
-    def left(self) -> tuple[Candidate, ...]:
+    def remaining(self) -> tuple[Candidate, ...]:
         """The notes that only `dream_limit` holds back."""
         return tuple(each for each in self.candidates if each.held == NEXT_NIGHT)
 

@@ -173,17 +173,17 @@ def _is_vouched_for(vault: Vault, path: str) -> bool:
 def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> list[Proposal]:
     """Return the proposals for these notes and similar ones, with their senders as evidence."""
     pairs = compare_some(vault, paths)
-    merges = plan_merges(vault, pairs=pairs.same)
+    merges = plan_merges(vault, pairs=pairs.duplicates)
     merged_pairs = {frozenset((each.path, each.into)) for each in merges}
     # The caller cannot merge these.
-    unmerged_pairs = [each for each in pairs.same if each.names not in merged_pairs]
-    listed_pairs = {each.names for each in pairs.contradicting} | merged_pairs
+    unmerged_pairs = [each for each in pairs.duplicates if each.names not in merged_pairs]
+    listed_pairs = {each.names for each in pairs.contradictions} | merged_pairs
     near_pairs = {
         each.names: each
-        for each in (*unmerged_pairs, *pairs.near)
+        for each in (*unmerged_pairs, *pairs.similar)
         if each.names not in listed_pairs
     }
-    pairs = Pairs((), pairs.contradicting, tuple(near_pairs.values()))
+    pairs = Pairs((), pairs.contradictions, tuple(near_pairs.values()))
     dates = {each.path: (each.written, each.path) for each in list_records(vault, pairs)}
     proposals = [*merges, *propose_pairs(pairs, dates)]
     return [

@@ -358,7 +358,7 @@ def _waits(vault: Vault, proposal: Proposal) -> bool:
     if proposal.action is not Action.REVIEW_QUARANTINED:
         return True
     with suppress(NoteNotFoundError, RefusedError):
-        return read_note(vault, PurePosixPath(proposal.path)).matter.get("reviewed") is None
+        return read_note(vault, PurePosixPath(proposal.path)).frontmatter.get("reviewed") is None
     return True
 
 

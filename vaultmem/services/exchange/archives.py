@@ -361,12 +361,12 @@ def _find_target(folder: Path | None, manifest: ArchiveManifest) -> Path:
 class _Stage(NamedTuple):
     """The folders of an import: `files` hidden next to the target, others in the user's folders.
 
-    `state` becomes the vault's. `kept` is removed before the vault appears.
+    `state` becomes the vault's. `kept_folder` is removed before the vault appears.
     """
 
     files: Path
     state: Path
-    kept: Path
+    kept_folder: Path
     folders: UserFolders
     manifest: ArchiveManifest
 
@@ -378,7 +378,7 @@ class _Stage(NamedTuple):
     def place(self, name: str) -> Path:
         """Return the path of a member."""
         inside = name.removeprefix(FILES)
-        return self.kept / name if inside == name else self.root / inside
+        return self.kept_folder / name if inside == name else self.root / inside
 
 
 @contextlib.contextmanager
@@ -409,7 +409,7 @@ def _remove(folder: Path) -> None:
 
 def _check_room(stage: _Stage) -> None:
     size = stage.manifest.size
-    for place in (stage.files, stage.kept):
+    for place in (stage.files, stage.kept_folder):
         if size + _SPARE > (free := shutil.disk_usage(place).free):
             raise RefusedError(f"it needs {size:,} bytes; {free:,} are free at {place.parent}")
 
@@ -417,7 +417,7 @@ def _check_room(stage: _Stage) -> None:
 def _build(stage: _Stage) -> RepositoryNames:
     """Make repository and state from the unpacked files; return the vault's names."""
     state = StateDatabase(stage.state)
-    if (lines := stage.kept / STATE).exists():
+    if (lines := stage.kept_folder / STATE).exists():
         with open(lines, "rb") as rows:
             load_state(state, rows)
     state.close()
@@ -426,7 +426,7 @@ def _build(stage: _Stage) -> RepositoryNames:
     if manifest.branch or manifest.commit:
         make_repository(stage.files)
         history = VaultHistory(stage.root, stage.state)
-        bundle = stage.kept / HISTORY if HISTORY in manifest.members else None
+        bundle = stage.kept_folder / HISTORY if HISTORY in manifest.members else None
         import_bundle(history, bundle, manifest.branch, manifest.commit)
         install_driver(history)
         add_excludes(history, find_unignored(history, _LOCAL))
@@ -439,7 +439,7 @@ def _build(stage: _Stage) -> RepositoryNames:
 def _build_sessions(stage: _Stage) -> None:
     """Restore open sessions without their processes, which were on another machine."""
     active = ActiveSessions(stage.state)
-    for record in ActiveSessions(stage.kept / _KEPT).all():
+    for record in ActiveSessions(stage.kept_folder / _KEPT).all():
         active.put(record._replace(processes=()))
 
 
@@ -448,7 +448,7 @@ def _read_trust(stage: _Stage) -> dict[str, str]:
     if TRUST not in stage.manifest.members:
         return {}
     try:
-        notes = json.loads((stage.kept / TRUST).read_bytes())
+        notes = json.loads((stage.kept_folder / TRUST).read_bytes())
         last_digests = {str(path): str(digests[-1]) for path, digests in notes.items()}
     except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
         last_digests = {"": ""}
@@ -467,10 +467,10 @@ def _put_in_place(
     root, folders = target / stage.manifest.folder, stage.folders
     key = make_key(Path(os.path.abspath(root)))
     for member, kind in ((RECEIPTS, "receipts"), (ARTIFACTS, "artifacts")):
-        _add_new(stage.kept / member, folders.data / kind / key, names)
+        _add_new(stage.kept_folder / member, folders.data / kind / key, names)
     if digests:
         TrustStore(folders.config / "trust" / f"{key}.json", str(root), names).record(digests)
-    _remove(stage.kept)
+    _remove(stage.kept_folder)
     if hasattr(os, "sync"):
         os.sync()
     state = folders.state / "vaults" / key

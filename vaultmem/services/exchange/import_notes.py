@@ -106,14 +106,14 @@ class Taken(NamedTuple):
 class ImportResult(NamedTuple):
     """Imported notes of a kind: by origin and digest, their paths.
 
-    `said` has the digests of this import, `sessions` the session notes of any kind. `talks` maps
-    conversations' origins to their sessions.
+    `digests` are those of this import, `sessions` the session notes of any kind. `conversations`
+    maps conversations' origins to their sessions.
     """
 
     notes: dict[str, dict[str, str]]
-    said: set[str]
+    digests: set[str]
     sessions: set[str]
-    talks: dict[str, str]
+    conversations: dict[str, str]
 
     @property
     def paths(self) -> set[str]:
@@ -130,7 +130,7 @@ def list_imported(vault: Vault, kind: str) -> ImportResult:
         if record.path.startswith(f"{FOLDER}/"):
             sessions.add(record.path)
         note = find_note(vault, record.path)
-        prop = note.matter.get(PROPERTY) if note else None
+        prop = note.frontmatter.get(PROPERTY) if note else None
         value = prop.value if prop and isinstance(prop.value, str) else ""
         if record.path in sessions:
             session_ids[value] = PurePosixPath(record.path).stem
@@ -154,11 +154,11 @@ def import_memory(
     paths, key = imports.notes.get(item.origin, {}), build_key(vault, kind, item.origin)
     if item.digest in paths or item.digest == vault.state.get(key):
         return Taken(title, ImportOutcome.KNOWN, paths.get(item.digest, ""), "imported before")
-    if item.digest in imports.said:
+    if item.digest in imports.digests:
         return Taken(title, ImportOutcome.KNOWN, "", "twice in it")
     if problem := _find_problem(vault, memory):
         return problem._replace(item=title)
-    imports.said.add(item.digest)
+    imports.digests.add(item.digest)
     existing_note = next(
         filter(None, (_find_untouched(vault, *each) for each in paths.items())), None
     )
@@ -191,7 +191,10 @@ def as_memory(vault: Vault, kind: str, item: MemoryItem) -> Memory:
     """Return an item as a candidate memory, with its own date."""
     folders = [slugify(each) for each in item.folders if each.strip()]
     own: dict[str, PropertyValue] = {
-        **{k: as_local(v) or v if isinstance(v, datetime) else v for k, v in item.own.items()},
+        **{
+            k: as_local(v) or v if isinstance(v, datetime) else v
+            for k, v in item.properties.items()
+        },
         "created": as_local(item.created) or vault.local_time(),
         PROPERTY: f"{kind} {item.origin}@{item.digest}",
     }
@@ -268,7 +271,7 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
     if result.state is NoteState.QUARANTINED:
         return Taken("", ImportOutcome.QUARANTINED, result.path, change.suspicious[result.path])
     if memory.kind not in OWNER_KINDS and result.state == NoteState.CANDIDATE:
-        speaker = SpeakerRole.OWNER if item.said_by == "user" else SpeakerRole.AGENT
+        speaker = SpeakerRole.OWNER if item.speaker == "user" else SpeakerRole.AGENT
         propose_standing_preferences(change, find_standing(memory.text, speaker), result.path)
     outcome = (
         ImportOutcome.CONTRADICTS
@@ -291,7 +294,7 @@ def _find_untouched(vault: Vault, digest: str, path: str) -> Note | None:
 
 
 def _follow(vault: Vault, note: Note, memory: Memory) -> str:
-    text = f"{note.text[: note.matter.body].rstrip()}\n\n{memory.text.strip()}\n"
+    text = f"{note.text[: note.frontmatter.body].rstrip()}\n\n{memory.text.strip()}\n"
     text = set_property(text, PROPERTY, memory.own[PROPERTY])
     return set_property(text, "updated", memory.own["created"])
 

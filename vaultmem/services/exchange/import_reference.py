@@ -225,7 +225,7 @@ class RemovalPlan(NamedTuple):
     """The notes to remove with a source, and those that stay, with reasons."""
 
     removed: tuple[str, ...]
-    kept: dict[str, str]
+    kept_notes: dict[str, str]
 
 
 def list_sources(vault: Vault) -> list[PrimedSource]:

@@ -51,13 +51,13 @@ _MAX_RATIO = 200
 class ImportFile(NamedTuple):
     """A file to import: its name for messages, size (bytes), path parts and modification time.
 
-    `below` are the parts of its path below the named place; `path`: None for a file in a zip.
+    `inner_parts` are the parts of its path below the named place; `path`: None for a file in a zip.
     """
 
     name: str
     size: int
     parts: tuple[str, ...]
-    below: tuple[str, ...]
+    inner_parts: tuple[str, ...]
     modified: datetime | None
     open: Callable[[], IO[bytes]]
     path: Path | None = None
@@ -137,7 +137,7 @@ def _read_markdown(
         yield Unread(source.name, f"larger than {_MAX_FILE // 1024**2} MiB")
         return
     text = decode_text(data).text
-    file = parse_markdown(source.parts, source.below, text, source.modified)
+    file = parse_markdown(source.parts, source.inner_parts, text, source.modified)
     yield from _guard(read(file), source.name)
 
 
@@ -204,7 +204,7 @@ def _name_file(file: Path, display_name: str) -> ImportFile:
         name=display_name,
         size=status.st_size,
         parts=file.parts[1:],
-        below=below[1:] or below,
+        inner_parts=below[1:] or below,
         modified=datetime.fromtimestamp(status.st_mtime, UTC),
         open=lambda: open(file, "rb"),
         path=file,
@@ -259,18 +259,18 @@ class ImportReport:
     kind: str
     dry_run: bool
     counts: dict[str, Counter[ImportOutcome]] = field(default_factory=dict)
-    taken: list[Taken] = field(default_factory=list)
+    items: list[Taken] = field(default_factory=list)
     turns: int = 0
     commits: CommitReport = field(default_factory=CommitReport)
-    _named: Counter[ImportOutcome] = field(default_factory=Counter)
+    _outcome_counts: Counter[ImportOutcome] = field(default_factory=Counter)
 
     def add(self, source: str, result: Taken) -> None:
         """Count an item; list it unless its outcome has many."""
         self.counts.setdefault(source, Counter())[result.outcome] += 1
-        self._named[result.outcome] += 1
+        self._outcome_counts[result.outcome] += 1
         self.turns += result.turns
-        if self._named[result.outcome] <= MOST_NAMED:
-            self.taken.append(result)
+        if self._outcome_counts[result.outcome] <= MOST_NAMED:
+            self.items.append(result)
 
     def count(self, *outcomes: ImportOutcome) -> int:
         """Return the number of items with one of these outcomes."""
@@ -347,8 +347,8 @@ def _check_kind(name: str, places: Sequence[str], report: ImportReport) -> None:
         RefusedError: nothing could be read, or it is not an export of that kind.
     """
     hint = _describe_guess(name, places)
-    if report.taken:
-        raise RefusedError(f"import: {report.taken[0].item}: {report.taken[0].remark}{hint}")
+    if report.items:
+        raise RefusedError(f"import: {report.items[0].item}: {report.items[0].remark}{hint}")
     if hint:
         raise RefusedError(f"import: {places[0]}: not an export of {name}{hint}")
 
@@ -368,7 +368,7 @@ def _read_all(
     read_bytes = 0
     for source in sources:
         if isinstance(source, Unread):
-            yield source.where, source
+            yield source.place, source
             continue
         for item, position in _read_source(kind, source):
             yield source.name, item
@@ -386,9 +386,9 @@ def _read_source(kind: ImportKind, source: ImportFile) -> Iterable[tuple[Item | 
 
 def _take(vault: Vault, kind: str, item: Item, imports: ImportResult, dry_run: bool) -> Taken:
     if isinstance(item, Unread):
-        return Taken(item.where, ImportOutcome.UNREAD, "", item.reason)
+        return Taken(item.place, ImportOutcome.UNREAD, "", item.reason)
     if isinstance(item, Conversation):
-        return import_conversation(vault, kind, item, imports.talks, dry_run)
+        return import_conversation(vault, kind, item, imports.conversations, dry_run)
     return import_memory(vault, kind, item, imports, dry_run)
 
 

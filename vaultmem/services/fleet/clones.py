@@ -521,7 +521,7 @@ def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
     if not (vault.history.git_folder / "refs/vaultmem").exists():
         return removed_names
     for each in list_decided(vault):
-        if vault.history.refs.is_ancestor(each.by, tip):
+        if vault.history.refs.is_ancestor(each.decision_commit, tip):
             with contextlib.suppress(VaultError, RefMovedError):  # Then it is decided again.
                 publish(vault.history.git_folder, f"{_HEADS}{each.name}", each.commit, "")
                 removed_names.append(each.name)

@@ -196,7 +196,7 @@ def compact_all(pool: Pool, names: Iterable[str], options: JobOptions) -> JobRes
 
 def list_expected(expected: Expectation) -> list[object]:
     """Return an expectation as JSON values."""
-    return [expected.query, expected.finds, expected.says, expected.negated, expected.budget]
+    return [expected.query, expected.addresses, expected.texts, expected.negated, expected.budget]
 
 
 def _propose(vault: Vault) -> list[Any]:
@@ -291,8 +291,8 @@ def _find_notes(
     matches: dict[str, tuple[PackItem, tuple[str, ...]]] = {}
     for item in items:
         text = read_plain(f"{item.hit.name}\n{item.text}")
-        words = tuple(each for each in map(read_plain, expected.says) if each in text)
-        is_named = {item.hit.record.path, item.hit.address} & {*expected.finds}
+        words = tuple(each for each in map(read_plain, expected.texts) if each in text)
+        is_named = {item.hit.record.path, item.hit.address} & {*expected.addresses}
         if words or is_named:
             matches.setdefault(item.hit.record.path, (item, words))
     return matches
@@ -319,7 +319,7 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> F
     if origins:  # The statement is complete with its last line.
         last_line = max(origins, key=lambda each: each.commit.at if each.commit else 0)
         commit = last_line.commit or commit
-        writer = Writer(last_line.who, last_line.agent, last_line.session, last_line.claimed_by)
+        writer = Writer(last_line.author, last_line.agent, last_line.session, last_line.claimed_by)
     statement = " ".join(each.text.strip() for each in origins) or item.hit.name
     return FirstMention(
         path=path,
@@ -421,11 +421,11 @@ def compare_all(pool: Pool, names: Iterable[str], options: JobOptions) -> FleetC
         with contextlib.closing(all_notes.open()) as vault:
             sync_vault(vault)
             pairs = compare_vault(vault, options.start_progress("comparing notes"))
-    all_notes.join([pair.names for pair in pairs.same])
+    all_notes.join([pair.names for pair in pairs.duplicates])
     return FleetComparison(
         same=tuple(all_notes.list_same()),
-        near=tuple(all_notes.list_differing(pairs.near)),
-        contradicting=tuple(all_notes.list_differing(pairs.contradicting)),
+        near=tuple(all_notes.list_differing(pairs.similar)),
+        contradicting=tuple(all_notes.list_differing(pairs.contradictions)),
         vaults=len(results.completed_vaults),
         notes=all_notes.notes,
         run_count=results.run_count,

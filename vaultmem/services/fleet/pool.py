@@ -468,8 +468,8 @@ class Pool(ABC):
         vaults = PoolVaults(self.call_parts, self._choose(names), settings, seconds)
 
         def ask() -> PackAnswer:
-            messages = (*request.told, *describe_missing(vaults.missing))
-            return ask_pack(vaults, request._replace(told=messages))
+            messages = (*request.notices, *describe_missing(vaults.missing))
+            return ask_pack(vaults, request._replace(notices=messages))
 
         return PoolAnswer(_ask_all(vaults, ask), vaults.missing)
 

@@ -113,8 +113,8 @@ class _Change(NamedTuple):
     A removed file is under its old path.
     """
 
-    now: Vault
-    then: Vault
+    new_vault: Vault
+    old_vault: Vault
     repository: CodeRepository
     base: str
     files: Mapping[str, _File]
@@ -132,12 +132,12 @@ class _Change(NamedTuple):
 
     def find(self, kind: FindingKind, path: str, line: int, message: str) -> ChangeFinding:
         """Return a finding at a path of the vault."""
-        return ChangeFinding(kind, f"{self.now.history.prefix}{path}", line, message)
+        return ChangeFinding(kind, f"{self.new_vault.history.prefix}{path}", line, message)
 
     def read_base(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Return the base's versions of files, by their paths from the top of the repository."""
         names = {f"{self.base}:{path}": path for path in paths}
-        versions = read_versions(self.now.history.git, names)
+        versions = read_versions(self.new_vault.history.git, names)
         return {names[name]: data for name, data in versions.items()}
 
 
@@ -335,8 +335,8 @@ def _find_contradictions(change: _Change) -> Iterator[ChangeFinding]:
     pairs = {
         pair.names: pair
         for pair in (
-            *compare_sentences(change.now, list(notes), old_texts),
-            *compare_some(change.now, list(notes)).contradicting,
+            *compare_sentences(change.new_vault, list(notes), old_texts),
+            *compare_some(change.new_vault, list(notes)).contradictions,
         )
     }
     if not pairs:
@@ -346,7 +346,7 @@ def _find_contradictions(change: _Change) -> Iterator[ChangeFinding]:
     new_paths = change.renamed
     old_pairs = {
         frozenset(new_paths.get(path, path) for path in pair.names)
-        for pair in compare_some(change.then, old_paths).contradicting
+        for pair in compare_some(change.old_vault, old_paths).contradictions
     }
     for names, pair in pairs.items():
         if names not in old_pairs:
@@ -371,7 +371,7 @@ def _describe_pair(change: _Change, pair: Pair, *, is_ours: bool) -> ChangeFindi
 
 def _find_credentials(change: _Change) -> Iterator[ChangeFinding]:
     files = {path: each.data for path, each in change.files.items()}
-    secrets = find_note_secrets(change.now, files, lambda path: change.files[path].old)
+    secrets = find_note_secrets(change.new_vault, files, lambda path: change.files[path].old)
     for path, places in secrets.items():
         for place in places:
             line, _, rule = place.removeprefix(f"{mask_secrets(path)}:").partition(": ")
@@ -413,13 +413,13 @@ def _list_problems(path: str, data: bytes | None) -> list[str]:
 
 
 def _find_broken_links(change: _Change) -> Iterator[ChangeFinding]:
-    broken_links = _list_broken(change.now)
+    broken_links = _list_broken(change.new_vault)
     if not broken_links:
         return
     new_paths = change.renamed
     old_links = {
         (new_paths.get(each.source, each.source), each.link.path, each.link.subpath)
-        for each in _list_broken(change.then)
+        for each in _list_broken(change.old_vault)
     }
     for each in broken_links:
         if (each.source, each.link.path, each.link.subpath) in old_links:
@@ -459,7 +459,7 @@ def _find_outdated(change: _Change) -> Iterator[ChangeFinding]:
         if current is None:
             continue
         old = old_versions.get(file.path)
-        text, old_text = _make_text(change.now, file), _make_text(change.then, file)
+        text, old_text = _make_text(change.new_vault, file), _make_text(change.old_vault, file)
         problem = _compare_generated(file, current, text)
         was_right = old is None or not _compare_generated(file, old, old_text)
         is_other = not says_the_same(old_text.encode(), text.encode())
@@ -470,7 +470,7 @@ def _find_outdated(change: _Change) -> Iterator[ChangeFinding]:
 
 def _list_generated(change: _Change) -> list[_GeneratedFile]:
     """Return the generated files that git tracks in the vault's repository."""
-    vault, top = change.now, change.repository.top
+    vault, top = change.new_vault, change.repository.top
     config = vault.config
     own = find_context_file(vault)
     lines = [*([ContextLine(own, None, "")] if own else []), *parse_contexts(config.extra_packs)]
@@ -512,10 +512,10 @@ def _compare_generated(file: _GeneratedFile, data: bytes, text: str) -> str:
 
 def _judge_questions(change: _Change) -> Iterator[ChangeFinding]:
     for name in QUESTION_FILES:
-        data = _read_present(change.now.root, name)
+        data = _read_present(change.new_vault.root, name)
         if data is None:
             continue
-        path = f"{change.now.history.prefix}{name}"
+        path = f"{change.new_vault.history.prefix}{name}"
         old_data = change.read_base([path]).get(path, b"")
         old_questions = {
             each._replace(line=0) for each in list_questions(decode_text(old_data).text)[0]
@@ -534,11 +534,11 @@ def _judge_questions(change: _Change) -> Iterator[ChangeFinding]:
 def _judge_question(
     change: _Change, name: str, question: Question, is_known: bool
 ) -> Iterator[ChangeFinding]:
-    answer, old_answer = _answer(change.now, question), _answer(change.then, question)
+    answer, old_answer = _answer(change.new_vault, question), _answer(change.old_vault, question)
     if answer.reasons and not (is_known and old_answer.reasons):
         message = f'the pack for "{question.text}" is not as expected: {"; ".join(answer.reasons)}'
         yield change.find(FindingKind.EXPECTATION, name, question.line, message)
-    if is_known and answer.shown != old_answer.shown:
+    if is_known and answer.texts != old_answer.texts:
         message = f'the pack for "{question.text}" changes: {_describe_shown(old_answer, answer)}'
         yield change.find(FindingKind.PACK, name, question.line, message)
 
@@ -546,7 +546,7 @@ def _judge_question(
 class _Answer(NamedTuple):
     """The pack of a question: its sections' texts by address, and unmet expectations."""
 
-    shown: dict[str, str]
+    texts: dict[str, str]
     reasons: list[str]
 
 
@@ -557,23 +557,23 @@ def _answer(vault: Vault, question: Question) -> _Answer:
         paths = WantedNotes(vault).find_all(question)
     except (NoteNotFoundError, RefusedError) as error:
         return _Answer(texts, [str(error)])
-    if not (paths or question.says):
+    if not (paths or question.texts):
         return _Answer(texts, [])
-    finds = () if question.says else paths
-    return _Answer(texts, judge_pack(pack, Expectation(question.text, finds, question.says)))
+    addresses = () if question.texts else paths
+    return _Answer(texts, judge_pack(pack, Expectation(question.text, addresses, question.texts)))
 
 
 def _describe_shown(old_answer: _Answer, new_answer: _Answer) -> str:
     """Return which sections of a pack are new, gone, or have another text."""
     kinds: dict[str, Callable[[str], bool]] = {
-        "adds": lambda each: each not in old_answer.shown,
-        "loses": lambda each: each not in new_answer.shown,
+        "adds": lambda each: each not in old_answer.texts,
+        "loses": lambda each: each not in new_answer.texts,
         "has another text of": lambda each: (
-            each in new_answer.shown
-            and each in old_answer.shown
-            and new_answer.shown[each] != old_answer.shown[each]
+            each in new_answer.texts
+            and each in old_answer.texts
+            and new_answer.texts[each] != old_answer.texts[each]
         ),
     }
-    addresses = list(dict.fromkeys((*new_answer.shown, *old_answer.shown)))
+    addresses = list(dict.fromkeys((*new_answer.texts, *old_answer.texts)))
     parts = {kind: list(filter(test, addresses)) for kind, test in kinds.items()}
     return "; ".join(f"it {kind} {format_names(names)}" for kind, names in parts.items() if names)

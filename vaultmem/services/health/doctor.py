@@ -85,7 +85,7 @@ def check_notes(vault: Vault) -> Check:
     if warnings:
         files = len({path for path, _ in warnings})
         return Check("notes", Verdict.WARNING, f"not read fully: {files:,}", paths, remedy)
-    return Check("notes", told=f"read: {vault.view.totals()[0]:,}")
+    return Check("notes", message=f"read: {vault.view.totals()[0]:,}")
 
 
 def check_conflicted(vault: Vault) -> Check:
@@ -183,7 +183,7 @@ def check_passed_over(vault: Vault) -> Check:
         summary = f"Obsidian settings that cannot be used: {len(problems)}; {counts or 'nothing'}"
         remedy = "correct them in Obsidian; what they set aside is found until then"
         return Check("not looked into", Verdict.WARNING, summary, (*problems, *paths), remedy)
-    return Check("not looked into", told=counts or "nothing", paths=paths)
+    return Check("not looked into", message=counts or "nothing", paths=paths)
 
 
 def check_trust(vault: Vault) -> Check:
@@ -194,19 +194,19 @@ def check_trust(vault: Vault) -> Check:
     count = len(records) - len(others)
     summary = f"{count:,} of {len(records):,} active policies, skills and preferences are trusted"
     if records and not others:
-        return Check("trust", told=summary)
+        return Check("trust", message=summary)
     if not vault.trust.is_trusted():
         remedy = "if the vault is yours, run `vaultmem trust`"
         if trust_message := describe_trust_elsewhere(vault):
             problem, _, remedy = trust_message.partition("; ")
             return Check("trust", Verdict.WARNING, f"{problem}; {summary}", others, remedy)
         if not records:
-            return Check("trust", told="not trusted; nothing in the vault needs it yet")
+            return Check("trust", message="not trusted; nothing in the vault needs it yet")
         return Check(
             "trust", Verdict.WARNING, f"the vault is not trusted; {summary}", others, remedy
         )
     if not others:
-        return Check("trust", told=summary)
+        return Check("trust", message=summary)
     remedy = "read them, and `vaultmem promote` or `vaultmem trust` them"
     return Check("trust", Verdict.WARNING, summary, others, remedy)
 

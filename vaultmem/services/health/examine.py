@@ -77,14 +77,14 @@ def check_repository(vault: Vault) -> Check:
     if obstacle and ".lock exists" not in obstacle:  # Locks are reported with their age.
         summary, _, remedy = obstacle.partition("; ")
         return Check("git", Verdict.WARNING, f"nothing is committed now: {summary}", remedy=remedy)
-    return Check("git", told=summary)
+    return Check("git", message=summary)
 
 
 def check_copy(vault: Vault) -> Check:
     """Report whether the vault is a copy of another vault still on this machine."""
     source = vault.store.id.copied_from
     if not source:
-        return Check("copied vault", told="no")
+        return Check("copied vault", message="no")
     summary = "a copy of another vault, which keeps the counts and receipts"
     return Check("copied vault", Verdict.WARNING, summary, (source,), HOW_TO_CHOOSE)
 
@@ -168,7 +168,7 @@ def check_person(vault: Vault) -> Check:
     """Report whether git knows the author's name for a person's commits."""
     person = vault.history.person()
     if not person.problem:
-        return Check("your name", told=f"{person.identity.name} <{person.identity.email}>")
+        return Check("your name", message=f"{person.identity.name} <{person.identity.email}>")
     summary, _, remedy = person.problem.partition("; ")
     return Check("your name", Verdict.WARNING, summary, remedy=remedy)
 
@@ -259,7 +259,7 @@ def check_sync(vault: Vault, now: float) -> Check:
     """Report failed syncs, and commits that have waited long."""
     sync_state = read_sync_state(vault)
     if sync_state is None:
-        return Check("sync", told="no remote")
+        return Check("sync", message="no remote")
     if sync_state.problem:
         summary, _, remedy = sync_state.problem.rpartition("; ")
         return Check("sync", Verdict.WARNING, summary or remedy, remedy=remedy if summary else "")
@@ -274,7 +274,7 @@ def check_sync(vault: Vault, now: float) -> Check:
         return Check("sync", Verdict.WARNING, summary, remedy=remedy)
     return Check(
         "sync",
-        told=f"with {sync_state.remote}" if sync_state.at else f"never with {sync_state.remote}",
+        message=f"with {sync_state.remote}" if sync_state.at else f"never with {sync_state.remote}",
     )
 
 
@@ -336,7 +336,7 @@ def _check_damaged(vault: Vault, fix: bool, fixes: tuple[str, ...]) -> Check:
         fixes = (*fixes, f"{index} is removed")
     damaged_files = tuple(str(file) for file in sorted(vault.state_folder.glob("*.damaged")))
     if not damaged_files:
-        return Check("index", told="in sync", fixed=fixes)
+        return Check("index", message="in sync", fixed=fixes)
     summary = "it was damaged, and was built again"
     return Check(
         "index", Verdict.WARNING, summary, damaged_files, "remove what was set aside", fixes
@@ -363,7 +363,7 @@ def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
     }
     least = f"{min(free.values()) // _MEGABYTE:,} MB are free"
     if not full_folders:
-        return Check("disk", told=least)
+        return Check("disk", message=least)
     paths = tuple(
         f"{folder}  ({free_bytes // _MEGABYTE:,} MB)" for folder, free_bytes in full_folders.items()
     )
@@ -378,7 +378,7 @@ def check_watch_limit(vault: Vault, limit_file: Path = _LIMIT_FILE) -> Check:
         return Check("watch limit")
     folders = count_folders(vault.root, limit + 1)
     if folders <= limit:
-        return Check("watch limit", told=f"{folders:,} of {limit:,} folders")
+        return Check("watch limit", message=f"{folders:,} of {limit:,} folders")
     summary = f"there are more folders than the {limit:,} that may be watched: `watch` polls"
     remedy = f"raise it: `sudo sysctl fs.inotify.max_user_watches={max(524_288, 2 * limit)}`"
     return Check("watch limit", Verdict.PROBLEM, summary, remedy=remedy)
@@ -404,7 +404,7 @@ def check_watcher(vault: Vault, fix: bool) -> Check:
             remedy = f"`kill -CONT {watcher.pid}` lets it go on; or end it"
             return Check("watcher", Verdict.WARNING, f"{summary}, and was stopped", remedy=remedy)
         if watcher.version == vaultmem.__version__:
-            return Check("watcher", told=summary)
+            return Check("watcher", message=summary)
         summary += f", of version {watcher.version}; this is {vaultmem.__version__}"
         remedy = "`vaultmem watch --stop`, and start it again"
         return Check("watcher", Verdict.WARNING, summary, remedy=remedy)
@@ -417,7 +417,7 @@ def check_watcher(vault: Vault, fix: bool) -> Check:
                 fixes.append(f"{file} is removed")
             leftovers = []
     if not leftovers:
-        return Check("watcher", told="none is running", fixed=tuple(fixes))
+        return Check("watcher", message="none is running", fixed=tuple(fixes))
     remedy = "`vaultmem watch` starts another; `vaultmem doctor --fix` removes what this one left"
     summary = "a watcher was killed"
     return Check("watcher", Verdict.PROBLEM, summary, tuple(map(str, leftovers)), remedy)
@@ -492,4 +492,4 @@ def check_sessions(vault: Vault, fix: bool) -> Check:
     open_count = sum(each.is_open for each in facts)
     size = sum(open_transcripts(vault).size(each.id) for each in facts)
     summary = f"{len(facts):,}, {open_count:,} open, transcripts of {size / 1024 / 1024:.1f} MB"
-    return Check("sessions", told=summary, fixed=tuple(fixed))
+    return Check("sessions", message=summary, fixed=tuple(fixed))

@@ -62,7 +62,7 @@ class GitStatus(NamedTuple):
     head: GitHead
     obstacle: str
     uncommitted: tuple[Uncommitted, ...]
-    left_out: dict[str, str]
+    skipped: dict[str, str]
     events: tuple[Commit, ...]
     problem: str = ""
     person_problem: str = ""
@@ -77,11 +77,11 @@ class GitStatus(NamedTuple):
 class VaultStatus(NamedTuple):
     """The status of a vault; without git, `git` has no value (None).
 
-    `in_doubt` are the invalid notes, with the reason. `sync` counts changes since the last index
-    run. `proposed` counts preferences that wait for the owner, `to_decide` the decisions in
-    `review` by kind. `passed_over` counts files that are not notes, by reason. `settings_problem`
-    is why vaultmem.yaml cannot be read, `sync_problem` why the index could not be updated,
-    `trust_problem` where else the repository is trusted.
+    Each of `invalid_notes` has its reason. `sync` counts changes since the last index run.
+    `proposed` counts preferences that wait for the owner, `to_decide` the decisions in `review` by
+    kind. `skipped_files` counts files that are not notes, by reason. `settings_problem` is why
+    vaultmem.yaml cannot be read, `sync_problem` why the index could not be updated, `trust_problem`
+    where else the repository is trusted.
     """
 
     folder: str
@@ -100,10 +100,10 @@ class VaultStatus(NamedTuple):
     is_in_sync: bool
     git: GitStatus | None
     waiting: tuple[str, ...]
-    in_doubt: tuple[tuple[str, str], ...]
+    invalid_notes: tuple[tuple[str, str], ...]
     trust_problem: str
     problems: tuple[tuple[str, str], ...]
-    passed_over: dict[str, int]
+    skipped_files: dict[str, int]
 
 
 def read_status(
@@ -137,10 +137,10 @@ def read_status(
         waiting=tuple(
             str(event.get("subject", "")) for _, event in vault.operations.list_waiting()
         ),
-        in_doubt=(doubtful := tuple(vault.manifest.in_doubt())),
+        invalid_notes=(doubtful := tuple(vault.manifest.in_doubt())),
         trust_problem=_describe_trust(vault),
         problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),
-        passed_over=_count_passed_over(vault) if has_settings else {},
+        skipped_files=_count_passed_over(vault) if has_settings else {},
     )
 
 
@@ -186,7 +186,7 @@ def _read_git(vault: Vault, has_settings: bool) -> GitStatus | None:
             head=head,
             obstacle=vault.history.obstacle(),
             uncommitted=_group(pending.owners) if pending else (),
-            left_out=pending.skipped if pending else {},
+            skipped=pending.skipped if pending else {},
             events=list_commits(vault, CommitFilter(), _EVENTS).commits if head.commit else (),
             person_problem=person.problem,
             person=person.identity.name,

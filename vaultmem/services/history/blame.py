@@ -52,7 +52,7 @@ class NoteCommit(NamedTuple):
 
     commit: Commit | None
     operation: FileOperation
-    who: str
+    author: str
     agent: str
     session: str
     claimed_by: str = ""
@@ -165,7 +165,7 @@ def describe_removal(vault: Vault, address: str) -> str:
     reason = next((w for line in lines if (w := _find_reason(line, trace.path))), "no reason given")
     name = commit.commit[:7]
     return (
-        f"{trace.path}: {removal.who} removed it on {commit.time[:10]} in {name}: {reason}; "
+        f"{trace.path}: {removal.author} removed it on {commit.time[:10]} in {name}: {reason}; "
         f"`vaultmem restore {shlex.quote(trace.path)} --at {name}~` brings it back"
     )
 
@@ -186,7 +186,7 @@ class BlamedLine(NamedTuple):
     number: int
     text: str
     commit: Commit | None
-    who: str
+    author: str
     agent: str
     session: str
     claimed_by: str = ""

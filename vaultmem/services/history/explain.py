@@ -206,7 +206,7 @@ class ChangeStep(NamedTuple):
     """
 
     commit: Commit | None
-    who: str
+    author: str
     agent: str
     session: str
     lines: int
@@ -284,8 +284,8 @@ def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[Ch
     steps: dict[tuple[str, str, str], list[ChangeStep]] = {}
     for line in lines:
         commit = line.commit.commit if line.commit else ""
-        step = ChangeStep(line.commit, line.who, line.agent, line.session, 1, line.claimed_by)
-        steps.setdefault((commit, line.agent or line.who, line.session), []).append(step)
+        step = ChangeStep(line.commit, line.author, line.agent, line.session, 1, line.claimed_by)
+        steps.setdefault((commit, line.agent or line.author, line.session), []).append(step)
     summed_steps = [group[0]._replace(lines=len(group)) for group in steps.values()]
     commits = [step.commit for step in summed_steps if step.commit is not None]
     order = {commit.commit: place for place, commit in enumerate(sort_commits(history, commits))}

@@ -53,7 +53,7 @@ def _check_modes(hub: Hub, fix: bool) -> Check:
         names = tuple(map(str, exposed_paths))
         summary = "others on this machine can look into it"
         return Check("folder", Verdict.PROBLEM, summary, names, _FIX)
-    return Check("folder", told=str(hub.folder), fixed=fixed)
+    return Check("folder", message=str(hub.folder), fixed=fixed)
 
 
 def _check_hook(hub: Hub, fix: bool) -> Check:
@@ -68,7 +68,7 @@ def _check_hook(hub: Hub, fix: bool) -> Check:
     if leftovers:
         summary = "repositories were left half made"
         return Check("door", Verdict.WARNING, summary, tuple(leftovers), _FIX)
-    return Check("door", told="each push is checked")
+    return Check("door", message="each push is checked")
 
 
 def _check_grants(hub: Hub, now: float) -> Check:
@@ -89,7 +89,7 @@ def _check_grants(hub: Hub, now: float) -> Check:
         return Check(
             "grants", Verdict.WARNING, "vaults without an owner", tuple(unowned_vaults), remedy
         )
-    return Check("grants", told=summary)
+    return Check("grants", message=summary)
 
 
 def _check_record(hub: Hub) -> Check:
@@ -127,7 +127,7 @@ def _check_repository(
         git.run("gc", "--quiet", f"--prune={_GRACE}")
         fixed.append("objects without a ref")
     kilobytes = facts["size"] + facts["size-pack"]
-    return Check(name, told=f"whole, {kilobytes:,} kB", fixed=tuple(fixed))
+    return Check(name, message=f"whole, {kilobytes:,} kB", fixed=tuple(fixed))
 
 
 def _find_settings(hub: Hub, git: BareGit, folder: Path) -> Iterator[str]:

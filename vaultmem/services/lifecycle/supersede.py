@@ -259,7 +259,7 @@ def build_validity(old: Note, new: Note, today: date) -> Span:
 
 
 def _read_start(note: Note, today: date) -> date | None:
-    start_property = note.matter.get("valid_from")
+    start_property = note.frontmatter.get("valid_from")
     written_day = read_day(note.created or note.updated)
     day = (
         read_day(str(start_property.value))
@@ -314,7 +314,7 @@ def _deprecate(link: str, reason: str, validity: Span | None) -> Edit:
 
 def _set_day(text: str, note: Note, name: str, day: date | None) -> str:
     """Set a date property, unless the note already has it."""
-    return text if day is None or note.matter.get(name) else set_property(text, name, day)
+    return text if day is None or note.frontmatter.get(name) else set_property(text, name, day)
 
 
 def _inherit_origin(

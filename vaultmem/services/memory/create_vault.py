@@ -84,8 +84,8 @@ class InitPlan(NamedTuple):
     `files` (`size` bytes in total) in its first commit. `private` are those files that have a
     private-looking name or are excluded in Obsidian. `credentials` are the places (path:line: rule)
     that look like a credential. `kept_out` are the files with them, which are not committed unless
-    allowed. `left_out` counts other files that are not committed, by reason. `suggests_edits` is
-    true for an Obsidian vault, where a person's edits should be committed.
+    allowed. `omitted_counts` are the numbers of other files that are not committed, by reason.
+    `suggests_edits` is true for an Obsidian vault, where a person's edits should be committed.
     """
 
     root: Path
@@ -97,7 +97,7 @@ class InitPlan(NamedTuple):
     private: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
     kept_out: tuple[str, ...] = ()
-    left_out: Mapping[str, int] = MappingProxyType({})
+    omitted_counts: Mapping[str, int] = MappingProxyType({})
     suggests_edits: bool = False
 
 
@@ -216,7 +216,7 @@ def _plan_commit(plan: InitPlan) -> InitPlan:
         ),
         credentials=tuple(place for places in leaks.values() for place in places),
         kept_out=tuple(sorted(leaks)),
-        left_out=_count_left_out(plan.root, scan, sizes, by_git, large),
+        omitted_counts=_count_omitted_counts(plan.root, scan, sizes, by_git, large),
     )
 
 
@@ -240,7 +240,7 @@ def read_all(
             yield path, read_file(root, PurePosixPath(path), limits.get(path, MAX_FILE_BYTES))
 
 
-def _count_left_out(
+def _count_omitted_counts(
     root: Path, scan: Scan, sizes: dict[str, int], by_git: set[str], large: Mapping[str, int]
 ) -> dict[str, int]:
     counts = Counter(

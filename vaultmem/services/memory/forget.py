@@ -30,7 +30,7 @@ class Selection(NamedTuple):
     """Notes to remove, and pinned notes that matched but are kept."""
 
     notes: tuple[NoteRecord, ...]
-    kept: tuple[str, ...]
+    kept_notes: tuple[str, ...]
 
 
 class ForgetSelection(NamedTuple):

@@ -247,7 +247,7 @@ def _rewrite(vault: Vault, note: Note, text: str) -> str:
 
 def _replace(note: Note, old: str, new: str) -> str:
     """Return a note's text with one passage of its body replaced."""
-    head, body = note.text[: note.matter.end], note.text[note.matter.end :]
+    head, body = note.text[: note.frontmatter.end], note.text[note.frontmatter.end :]
     count = body.count(old) if old else 0
     if count == 0:
         raise NoteNotFoundError(f"{note.path}: old_text is not in its body; read it again")
@@ -309,7 +309,9 @@ def forget_confirmation(vault: Vault, address: str, reason: str = "") -> Unconfi
         if last is None:
             raise RefusedError(f"{path}: it has no confirmation to take back")
         replace_text(change, note, lambda note: drop_confirmation(note, last))
-        line = f"{last.who} said: {last.wording}" if last.wording else f"{last.who} confirmed it"
+        line = (
+            f"{last.author} said: {last.wording}" if last.wording else f"{last.author} confirmed it"
+        )
         body = (line, *([reason] if reason else []))
         subject = format_files("forget", [str(path)], ", one confirmation less")
         only = (str(path),)

@@ -36,7 +36,7 @@ _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 class PurgeStep(NamedTuple):
     """One step: its reason, and its commands, if commands can do it."""
 
-    why: str
+    reason: str
     commands: tuple[str, ...] = ()
 
 
@@ -279,7 +279,7 @@ def _list_own(vault: Vault, paths: tuple[str, ...]) -> Iterator[PurgeStep]:
     receipt_ids = [
         receipt.id
         for receipt in list_receipts(vault)
-        if {section.path for section in (*receipt.shown, *receipt.unshown)} & set(paths)
+        if {section.path for section in (*receipt.shown, *receipt.omitted_pins)} & set(paths)
     ]
     if receipt_ids:
         yield PurgeStep(

@@ -107,7 +107,7 @@ def propose_standing_preferences(
         change.put(note.path, note.text.encode("utf-8"))
         names.add(fold(note.path.name))
         preferences.append(KnownText(note.visible_body, note.title))
-        proposals.append(PreferenceProposal(str(note.path), wish.text, wish.about))
+        proposals.append(PreferenceProposal(str(note.path), wish.text, wish.topic))
     return tuple(proposals)
 
 
@@ -115,7 +115,7 @@ def _make_preference(
     vault: Vault, wish: PreferenceSentence, source: str, state: NoteState, names: set[str]
 ) -> Note:
     link = NewLinks(vault).in_property(source, f"{FOLDER}/new.md")
-    memory = Memory(wish.text, kind=NoteKind.PREFERENCE, cites=(link,), about=wish.about)
+    memory = Memory(wish.text, kind=NoteKind.PREFERENCE, cites=(link,), about=wish.topic)
     title = choose_title(memory)
     path = name_note(vault, FOLDER, memory, title, frozenset(names))
     text = compose_note(vault, path, memory, title, state)
@@ -332,7 +332,9 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
     """Write a memory to a known note or a new one."""
     memory, title, state, new, replaced_note = draft
     known_notes = find_known(change.seen, new, state)
-    if quarantined_note := reject_quarantined(change.seen, ask_memory(new), known_notes.held):
+    if quarantined_note := reject_quarantined(
+        change.seen, ask_memory(new), known_notes.quarantined
+    ):
         if replaced_note:
             raise RefusedError(
                 f"{quarantined_note.path}: quarantined, and nearly the same text; write it alone"
@@ -343,7 +345,7 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
         known_notes = Known(None, (), ())
     known_notes = _without(known_notes, replaced_note) if replaced_note else known_notes
     result = _absorb(change, known_notes, new, state)
-    result = result or put_new(change, memory, title, state, known_notes.near)
+    result = result or put_new(change, memory, title, state, known_notes.similar)
     if memory.kind not in OWNER_KINDS and result.state not in CLOSED_STATES:
         result = result._replace(proposed=propose_wishes(change, memory.text, result.path))
     return _supersede(change, replaced_note, result) if replaced_note else result
@@ -366,15 +368,17 @@ def _choose_topic(memory: Memory, replaced_note: Note | None) -> str:
     """Return a preference's topic, from its text or the note that it replaces."""
     from vaultmem.core.preferences import find_topic
 
-    topic = replaced_note and replaced_note.matter.get("about")
+    topic = replaced_note and replaced_note.frontmatter.get("about")
     return find_topic(memory.text) or (str(topic.value) if topic else "")
 
 
 def _without(known_notes: Known, replaced_note: Note) -> Known:
     """Return the known notes without the replaced one."""
-    similar_notes = tuple(each for each in known_notes.near if each.path != str(replaced_note.path))
+    similar_notes = tuple(
+        each for each in known_notes.similar if each.path != str(replaced_note.path)
+    )
     is_other = known_notes.target is not None and known_notes.target.path != str(replaced_note.path)
-    return Known(known_notes.target if is_other else None, similar_notes, known_notes.held)
+    return Known(known_notes.target if is_other else None, similar_notes, known_notes.quarantined)
 
 
 def _supersede(change: Change, replaced_note: Note, result: RememberResult) -> RememberResult:
@@ -456,14 +460,16 @@ def _absorb(
             text = set_property(text, name, read_day(limit) or limit)
     final_text = text
     data = replace_text(change, note, lambda _: final_text)
-    return _describe_absorbed(target, blob_id(data), known_notes.near, new.text)
+    return _describe_absorbed(target, blob_id(data), known_notes.similar, new.text)
 
 
 def _describe_absorbed(
     target: SimilarNote, blob: str, similar_notes: tuple[SimilarNote, ...], text: str
 ) -> RememberResult:
     note = target.note
-    state = NoteState.ACTIVE if note.state is NoteState.STALE and note.matter.body else note.state
+    state = (
+        NoteState.ACTIVE if note.state is NoteState.STALE and note.frontmatter.body else note.state
+    )
     descriptions = describe_similar((target, *similar_notes), text)
     outcome = RememberOutcome.KNOWN
     return RememberResult(

@@ -455,12 +455,12 @@ class ProposedBranch(NamedTuple):
 
 
 class ProposalDecision(NamedTuple):
-    """A proposal decided here by the commit `by`; `mark` is the ref that records it."""
+    """A proposal decided here by `decision_commit`; `mark` is the ref that records it."""
 
     mark: str
     name: str
     commit: str
-    by: str
+    decision_commit: str
 
 
 def list_proposed(vault: Vault) -> list[ProposedBranch]:
@@ -478,7 +478,7 @@ def list_proposed(vault: Vault) -> list[ProposedBranch]:
     decided = {
         (each.name, each.commit)
         for each in (list_decided(vault) if rows else ())
-        if vault.history.refs.is_ancestor(each.by, head.commit)
+        if vault.history.refs.is_ancestor(each.decision_commit, head.commit)
     }
     return [
         ProposedBranch(name, ref, commit, day)

@@ -62,7 +62,7 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
         ours = _find_tip(vault, branch)
         if refs.is_ancestor(source.commit, ours):
             _mark(vault, source, branch, ours)
-            return MergeReport(source, branch, needed=False)
+            return MergeReport(source, branch, is_needed=False)
         draft, merge = draft_merge(vault, ours, source, branch, joins)
         if other_branch:
             ref = f"refs/heads/{branch}"
@@ -89,11 +89,11 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
         branch = find_branch(vault) or vault.history.head().branch
         ours = _find_tip(vault, branch)
         if refs.is_ancestor(source.commit, ours):
-            return MergeReport(source, branch, needed=False)
+            return MergeReport(source, branch, is_needed=False)
         try:
             draft, merge = draft_merge(vault, ours, source, branch, joins)
         except MergeConflictError as error:
-            return MergeReport(source, branch, conflicts=error.conflicts, refused=str(error))
+            return MergeReport(source, branch, conflicts=error.conflicts, problem=str(error))
         return merge.report("", _plan_moves(vault, draft, ours)[0])
 
     return operate(vault, "nothing was merged", work)._replace(is_plan=True)
@@ -261,7 +261,7 @@ def _join_two(
 ) -> bool:
     """Join two notes if they are duplicates; return whether they are."""
     our_note, their_note = ours[0], theirs[0]
-    is_ours = is_first(our_note.text, their_note.text, our_note.matter, their_note.matter)
+    is_ours = is_first(our_note.text, their_note.text, our_note.frontmatter, their_note.frontmatter)
     (first, mode), (second, _) = (ours, theirs) if is_ours else (theirs, ours)
     if not _may_absorb(vault, first, second):
         return False

@@ -45,21 +45,21 @@ class Twin(NamedTuple):
 class MergeReport(NamedTuple):
     """The result of a merge or of its plan: the target branch, and the commit, "" without one.
 
-    `needed` is false if the branch already has all of the other. `refused` is why a planned merge
-    would fail. `conflicts` are changes by both sides: ours stays, theirs follows it. `losses` are
-    discarded values, `twins` duplicates made by both sides. After a merge that git stopped,
+    `is_needed` is false if the branch already has all of the other. `problem` is why a planned
+    merge would fail. `conflicts` are changes by both sides: ours stays, theirs follows it. `losses`
+    are discarded values, `twins` duplicates made by both sides. After a merge that git stopped,
     `next_step` is the command to continue without a commit.
     """
 
     source: RefTarget
-    into: str
+    target_branch: str
     commit: str = ""
     paths: tuple[str, ...] = ()
     losses: tuple[DiscardedValue, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     twins: tuple[Twin, ...] = ()
-    needed: bool = True
-    refused: str = ""
+    is_needed: bool = True
+    problem: str = ""
     next_step: str = ""
     is_plan: bool = False
 
@@ -189,7 +189,7 @@ class BranchMerge:
             self._find_change(side, name) for side, name in enumerate(file.names)
         )
         later_side = "" if ours_at == theirs_at else "ours" if ours_at > theirs_at else "theirs"
-        return later_side, our_speaker, their_speaker._replace(where=self._source.name)
+        return later_side, our_speaker, their_speaker._replace(origin=self._source.name)
 
     def _join(self, file: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Merge two versions into one; for other files than notes, theirs gets another name."""
@@ -332,7 +332,7 @@ def add_authors(
         places = _find_lines([line for line, _ in lines], each.what, text) if text else ()
         newest = max((lines[x][1] for x in places), key=lambda commit: commit.at, default=None)
         newest = newest or find_newest(vault, side, each.path)
-        return ", session ".join(filter(None, (newest.who, newest.session))) if newest else ""
+        return ", session ".join(filter(None, (newest.author, newest.session))) if newest else ""
 
     return [
         each._replace(

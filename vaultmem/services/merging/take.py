@@ -57,13 +57,13 @@ _NEW = "100644"
 class _Taken(NamedTuple):
     """A note of the other branch, its last commit there, and its new version here.
 
-    `here` is its present blob id here, "" for none; `data` is the new version, `promoted` the same
-    in state active; `lost` are discarded values.
+    `local_blob` is its present blob id here, "" for none; `data` is the new version, `promoted` the
+    same in state active; `lost` are discarded values.
     """
 
     path: str
-    last: Commit
-    here: str
+    last_commit: Commit
+    local_blob: str
     data: bytes
     promoted: bytes
     state: NoteState
@@ -107,7 +107,7 @@ def _promote(
     paths: Sequence[PurePosixPath],
 ) -> PromoteResult:
     plans = [_plan(vault, source_vault, target, path) for path in paths]
-    own_blobs = {each.path: each.here for each in plans if each.here}
+    own_blobs = {each.path: each.local_blob for each in plans if each.local_blob}
     earlier_commits = commit_earlier(vault, own_blobs, AuthorScope.ANYBODY)
     _check_committed(vault, own_blobs)
     head = vault.history.head().commit
@@ -222,10 +222,10 @@ def _draft(
     active: dict[str, tuple[str, bytes]] = {}
     for each in plans:
         old = find_entry(vault.history, head, each.path) if head else None
-        if (old.blob if old else "") != each.here:
+        if (old.blob if old else "") != each.local_blob:
             raise ConflictError(f"{each.path}: another process changed it; try again")
         mode = old.mode if old else _NEW
-        if blob_id(each.data) != each.here:
+        if blob_id(each.data) != each.local_blob:
             drafts.append(_draft_take(vault, target, each, mode, at))
         if each.promoted != each.data:
             active[each.path] = (mode, each.promoted)
@@ -241,9 +241,9 @@ def _draft(
 
 def _draft_take(vault: Vault, target: RefTarget, plan: _Taken, mode: str, at: int) -> CommitDraft:
     """Return the commit of a note from the other branch, under its author's name."""
-    author = Author(plan.last.agent, plan.last.session, plan.last.tool_call)
+    author = Author(plan.last_commit.agent, plan.last_commit.session, plan.last_commit.tool_call)
     body = (f"{plan.path} from {target.name} at {target.commit}", *plan.lost)
     subject = format_files("take", [plan.path], f" from {target.name}")
     event = Event("take", subject, author, body, "refine")
     draft = draft_event(vault, event, {plan.path: (mode, plan.data)}, at)
-    return draft._replace(author=Identity(plan.last.author, plan.last.email))
+    return draft._replace(author=Identity(plan.last_commit.author, plan.last_commit.email))

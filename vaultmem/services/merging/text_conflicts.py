@@ -100,13 +100,13 @@ def list_conflicts(vault: Vault) -> list[Unsettled]:
 def describe_conflicts_in(note: Note) -> list[Unsettled]:
     """Return the conflicts in a note, numbered from 1."""
     text, conflicts = extract_callouts(note.body)
-    lines, first = split_lines(text), note.text.count("\n", 0, note.matter.body) + 1
+    lines, first = split_lines(text), note.text.count("\n", 0, note.frontmatter.body) + 1
     return [_describe(note, number, each, lines, first) for number, each in enumerate(conflicts, 1)]
 
 
 def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: int) -> Unsettled:
     callout = placed.callout
-    our_lines = lines[max(placed.place - callout.about, 0) : placed.place]
+    our_lines = lines[max(placed.place - callout.our_line_count, 0) : placed.place]
     our_text = "" if callout.verb == REMOVED else "".join(our_lines)
     return Unsettled(
         *(str(note.path), number, first + placed.line, callout.verb, *callout.speaker),
@@ -133,7 +133,7 @@ def resolve_conflicts(
         if choice is ConflictChoice.THEIRS and REMOVED in verbs:
             return None
         body = resolve_callouts(note.body, choice, [each.number for each in conflicts])
-        return note.text[: note.matter.body] + body
+        return note.text[: note.frontmatter.body] + body
 
     return _resolve(vault, address, choice.value, number, settle)
 
@@ -293,7 +293,7 @@ def _finish(operation: Transaction, vault: Vault) -> MergeReport:
     merged, unmerged_files = _read_index(vault)
     files = _choose_files(vault, draft, merge, merged, unmerged_files)
     paths = _write(operation, vault, files, unmerged_files)
-    return merge.report(_commit(vault, draft), paths)._replace(into=head.branch)
+    return merge.report(_commit(vault, draft), paths)._replace(target_branch=head.branch)
 
 
 def _find_source(vault: Vault) -> RefTarget:
@@ -357,7 +357,7 @@ def _resolve_all(operation: Transaction, vault: Vault) -> MergeReport:
         file = merge.files.get(path)
         files[path] = file and (_find_edited(vault, path, unmerged) or file)
     report = merge.report("", _write(operation, vault, files, unmerged_files))
-    return report._replace(into=vault.history.head().branch)
+    return report._replace(target_branch=vault.history.head().branch)
 
 
 def _settle(vault: Vault, unmerged_files: _Open) -> BranchMerge:

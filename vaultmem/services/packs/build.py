@@ -164,7 +164,7 @@ def _find_next(
             if (text := read_section(vault, record, section)) is not None:
                 refs = add_refs(vault, record)
                 score, path = _SHARE * hit.score, hit.record.path
-                next_hit = Hit(record, section, text, score, (), 0.0, 1.0, refs, beside=path)
+                next_hit = Hit(record, section, text, score, (), 0.0, 1.0, refs, answered_note=path)
                 next_hits[hit.local_key] = next_hit
     return next_hits
 
@@ -213,7 +213,7 @@ class AskPack(NamedTuple):
 
     Without a question, the pack has pinned and recent notes. `budget` is in tokens. `receipt` sets
     whether a receipt is stored, None for agents only. `has_sessions` is as in `make_pack`. `price`
-    returns the tokens of a pack as it is shown; the budget then applies to them. `told` are
+    returns the tokens of a pack as it is shown; the budget then applies to them. `notices` are
     additional lines. `names_tool` is as in `describe_other_project`. Notes not valid on the day
     `as_of` come last. The other fields are as in `Query`.
     """
@@ -231,7 +231,7 @@ class AskPack(NamedTuple):
     counts: bool = True
     has_sessions: bool = True
     price: Callable[[Pack], int] | None = None
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     names_tool: bool = False
     as_of: date | None = None
 
@@ -297,12 +297,14 @@ def prepare_pack(
         from vaultmem.services.search.link_walk import expand_hits
 
         relevant = vaults.change(relevant, expand_hits, query)
-    sureness = judge_hits(relevant) if is_asked else None
-    lines = (*_describe_others(vaults), *request.told)
-    if sureness is not None:
-        lines += describe_limits(vaults, query, relevant, sureness, request.waits)
-        lines += _describe_other_project(vaults, query, sureness, request) if request.waits else ()
-    if sureness is MatchStrength.NONE:
+    match_strength = judge_hits(relevant) if is_asked else None
+    lines = (*_describe_others(vaults), *request.notices)
+    if match_strength is not None:
+        lines += describe_limits(vaults, query, relevant, match_strength, request.waits)
+        lines += (
+            _describe_other_project(vaults, query, match_strength, request) if request.waits else ()
+        )
+    if match_strength is MatchStrength.NONE:
         relevant = relevant[:_NEAREST]
     if is_asked:  # Recent notes are no matches, so none can answer them.
         relevant = vaults.change(relevant, add_next, query.filter)
@@ -319,7 +321,7 @@ def prepare_pack(
     pinned, relevant = (vaults.change(hits, add_cautions, timestamp) for hits in (pinned, relevant))
     wishes = _find_wishes(vaults, request.question, relevant, trusted)
     remarks = remarks._replace(
-        handles=build_handles(vaults, [*pinned, *relevant, *wishes]), told=lines
+        handles=build_handles(vaults, [*pinned, *relevant, *wishes]), notices=lines
     )
     flat_tokens = sum(vaults.run(count_all_tokens, dict.fromkeys(vaults.names, ())).values())
     config = vaults.config
@@ -337,16 +339,16 @@ def prepare_pack(
             request.style,
             PackPreferences(wishes, config.preference_share) if wishes else PackPreferences(),
             request.labels or parse_labels(config.pack_labels),
-        )._replace(replaced=query.replaced, sureness=sureness)
+        )._replace(replaced=query.replaced, match_strength=match_strength)
 
     return fit
 
 
 def _describe_other_project(
-    vaults: VaultSet, query: RecallQuery, sureness: MatchStrength, request: AskPack
+    vaults: VaultSet, query: RecallQuery, match_strength: MatchStrength, request: AskPack
 ) -> tuple[str, ...]:
     """Return the line that names another project with a better answer, if there is one."""
-    project = find_other_project(vaults, query, sureness)
+    project = find_other_project(vaults, query, match_strength)
     line = describe_other_project(project, request.question, request.names_tool)
     return (line,) if line else ()
 

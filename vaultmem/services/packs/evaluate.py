@@ -75,7 +75,7 @@ def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
     pack = make_unseen(vault, expected.query, expected.budget or None)
     has_branch = vault.view.is_work_tree and vault.head() is not None
     if has_branch and not vault.history.obstacle():  # It could be a step of a bisect.
-        key_text = f"{expected.query}\0{expected.finds}\0{expected.says}\0{expected.negated}"
+        key_text = f"{expected.query}\0{expected.addresses}\0{expected.texts}\0{expected.negated}"
         name = f"{ASSERTED}{digest_text(key_text)[:16]}"
         with vault.leaving_to_next():
             signals = SignalStore(vault.state, vault.state_folder)
@@ -196,13 +196,13 @@ _MODELS = ("semantic", "rerank")
 class AskEvaluation(NamedTuple):
     """Options of an evaluation: the first `depth` notes, and packs of these budgets (tokens).
 
-    `against` is a branch, tag, commit or date, and `settings` are as in `override`. With either,
-    all questions are asked a second time with them.
+    `comparison_ref` is a branch, tag, commit or date, and `settings` are as in `override`. With
+    either, all questions are asked a second time with them.
     """
 
     depth: int = 10
     budgets: tuple[int, ...] = (500, 1_000, 2_000)
-    against: str = ""
+    comparison_ref: str = ""
     settings: tuple[str, ...] = ()
 
 
@@ -230,7 +230,7 @@ class Judged(NamedTuple):
 class Run(NamedTuple):
     """All questions asked with one ref and settings; `figures` are as `values`.
 
-    `lacks` is the number of answers without a requested model, with the reason, or "".
+    `problem_summary` is the number of answers without a requested model, with the reason, or "".
     """
 
     at: str
@@ -238,21 +238,21 @@ class Run(NamedTuple):
     settings: tuple[str, ...]
     judged: list[Judged]
     figures: list[Figure]
-    lacks: str
+    problem_summary: str
 
 
 class Evaluation(NamedTuple):
     """The questions with the addresses of their notes, and the results.
 
-    `difference` is that of the second and the first run, empty without a second. `left_out` is the
-    path of the question file if it is a note of the vault: it would be retrieved itself.
+    `difference` is that of the second and the first run, empty without a second. `omitted_note` is
+    the path of the question file if it is a note of the vault: it would be retrieved itself.
     """
 
     questions: list[Question]
-    asked: AskEvaluation
+    options: AskEvaluation
     runs: list[Run]
     difference: list[Figure]
-    left_out: str
+    omitted_note: str
 
 
 def evaluate(
@@ -271,15 +271,22 @@ def evaluate(
     _check(vault, options)
     own_path = _find_inside(vault, file)
     views = _Views(vault, own_path, progress)
-    for at in ("", options.against):  # Report a missing ref before the questions are asked.
+    for at in ("", options.comparison_ref):  # Report a missing ref before the questions are asked.
         views.see(at)
     questions = _resolve(views, file_questions, file.name)
-    total = len(questions) * (2 if options.against or options.settings else 1)
+    total = len(questions) * (2 if options.comparison_ref or options.settings else 1)
     step_progress = progress and progress("asking questions")
     results = [
-        _run(views, questions, options._replace(against="", settings=()), step_progress, 0, total)
+        _run(
+            views,
+            questions,
+            options._replace(comparison_ref="", settings=()),
+            step_progress,
+            0,
+            total,
+        )
     ]
-    if options.against or options.settings:
+    if options.comparison_ref or options.settings:
         results.append(_run(views, questions, options, step_progress, len(questions), total))
     values = [np.array([each.values for each in run.judged]) for run in results]
     runs = [run._replace(figures=summarise(v)) for run, v in zip(results, values, strict=True)]
@@ -340,7 +347,7 @@ def _run(
     judged_questions: list[Judged] = []
     problems: list[str] = []
     for number, question in enumerate(questions, start + 1):
-        at = question.at or options.against
+        at = question.at or options.comparison_ref
         vault = views.see(at)
         vault = replace(vault, config=override(vault.config, options.settings))
         notes = question.notes
@@ -365,12 +372,14 @@ def _run(
         )
         if step_progress is not None:
             step_progress(number, total)
-    sources = views.see(options.against).view.sources
+    sources = views.see(options.comparison_ref).view.sources
     commit = sources[0].commit if sources else ""
     problem_summary = (
         f"{len(problems):,} of {len(judged_questions):,} answers: {problems[0]}" if problems else ""
     )
-    return Run(options.against, commit, options.settings, judged_questions, [], problem_summary)
+    return Run(
+        options.comparison_ref, commit, options.settings, judged_questions, [], problem_summary
+    )
 
 
 def _judge(
@@ -384,13 +393,13 @@ def _judge(
     paths = [address.partition("#")[0] for address in question.notes]
     places = tuple(found_paths.index(path) + 1 if path in found_paths else 0 for path in paths)
     expected_paths = list(dict.fromkeys(paths))
-    evidence = len(question.says or question.notes)
+    evidence = len(question.texts or question.notes)
     missing_counts = [len(judge_pack(each.pack, _expect(question))) for each in packs]
     return Judged(
         found=found_paths,
         places=places,
         states=states,
-        match_strength=answer.sureness.value,
+        match_strength=answer.match_strength.value,
         recall=measure_recall(found_paths, expected_paths, depth),
         ndcg=measure_ndcg(found_paths, expected_paths, depth),
         packs=tuple(1 - each / evidence for each in missing_counts),
@@ -399,8 +408,8 @@ def _judge(
 
 def _expect(question: Question) -> Expectation:
     """Return the expectation: the texts that must be shown, else the notes."""
-    finds = () if question.says else question.notes
-    return Expectation(question.text, finds=finds, says=question.says)
+    addresses = () if question.texts else question.notes
+    return Expectation(question.text, addresses, question.texts)
 
 
 def _describe_lack(answer: QueryResult | PackAnswer) -> str:

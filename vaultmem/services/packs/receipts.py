@@ -75,8 +75,8 @@ def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Recei
         query=query if vault.keeps_words else "",
         source=pack.source,
         shown=shown_sections,
-        unshown=omitted_sections,
-        unnamed=pack.unnamed,
+        omitted_pins=omitted_sections,
+        unlisted_pin_count=pack.unlisted_pin_count,
         account=pack.account,
         digest=digest_text(pack.text),
         texts=_uncommitted(
@@ -84,7 +84,7 @@ def store_receipt(vault: Vault, pack: Pack, query: str, name: str = "") -> Recei
         ),
         style=pack.style,
         labels=pack.labels,
-        told=pack.told,
+        notices=pack.notices,
     )
     vault.store.receipts.write(receipt.id, write_receipt(receipt))
     return receipt
@@ -99,12 +99,12 @@ def list_receipts(vault: Vault, agent: str = "", session: str = "") -> Iterator[
 
 
 class Replay(NamedTuple):
-    """A receipt with its pack as text and items, without the sections in `gone` that git lost."""
+    """A receipt with its pack as text and items, without the `missing_sections` that git lost."""
 
     receipt: Receipt
     text: str
     items: tuple[PackItem, ...]
-    gone: tuple[ShownSection, ...] = ()
+    missing_sections: tuple[ShownSection, ...] = ()
 
 
 def replay_receipt(vault: Vault, name: str) -> Replay:
@@ -133,7 +133,7 @@ def _show(vault: Vault, receipt: Receipt) -> Receipt:
 def render_again(vault: Vault, receipt: Receipt) -> Replay:
     """Return a receipt with the text of its pack, as `replay_receipt` does."""
     read_blob = open_blobs(vault, receipt)
-    sections = (*receipt.shown, *receipt.unshown)
+    sections = (*receipt.shown, *receipt.omitted_pins)
     lost_blobs = {blob for blob in {each.blob for each in sections} if _is_lost(read_blob, blob)}
     if lost_blobs and lost_blobs != {each.blob for each in sections}:
         partial_receipt = leave_out(receipt, lost_blobs)
@@ -344,7 +344,7 @@ def _find_sections(
     if not partial_receipt.shown:
         return ()
     try:
-        items = rebuild_items(partial_receipt._replace(unshown=()), read_blob)[0]
+        items = rebuild_items(partial_receipt._replace(omitted_pins=()), read_blob)[0]
     except VaultError:  # Another version parsed notes differently.
         return ()
     rows = ((each.hit.record.path, each.hit.section.heading, each.text) for each in items)

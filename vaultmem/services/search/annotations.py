@@ -55,7 +55,9 @@ def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
     if any(hit.record.wishes for hit in hits):
         cautions = _add_wishes(vault, hits, cautions)
     return [
-        hit._replace(caution=caution, otherwise=_find_otherwise(vault, hit)) if caution else hit
+        hit._replace(caution=caution, conflicting_texts=_find_conflicting_texts(vault, hit))
+        if caution
+        else hit
         for hit, caution in zip(hits, cautions, strict=True)
     ]
 
@@ -110,7 +112,7 @@ def _find_terms(text: str) -> frozenset[str]:
     return frozenset(count_terms(text))
 
 
-def _find_otherwise(vault: Vault, hit: Hit) -> tuple[ConflictingText, ...]:
+def _find_conflicting_texts(vault: Vault, hit: Hit) -> tuple[ConflictingText, ...]:
     """Return the text of another side of a merge for words of a section."""
     if not hit.record.conflict or hit.record.caution != hit.record.conflict:
         return ()
@@ -118,7 +120,7 @@ def _find_otherwise(vault: Vault, hit: Hit) -> tuple[ConflictingText, ...]:
 
     text = read_text(vault, hit.record.path, hit.record.blob) or ""
     note = parse_note(PurePosixPath(hit.record.path), text.encode("utf-8", "surrogatepass"))
-    return note.otherwise.get(hit.section.ordinal, ())
+    return note.conflicting_texts.get(hit.section.ordinal, ())
 
 
 def _add_anchors(
@@ -264,8 +266,8 @@ def _find_arrived(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, 
 
 def _rank_relation(relation: Contradiction) -> tuple[bool, bool, NoteKey, NoteKey]:
     """Return a sort key: first relations that order two notes, then contradictions, then titles."""
-    is_title = relation.why not in CONFLICT_PROPERTIES
-    return (relation.why not in ORDERED, is_title, relation.first, relation.second)
+    is_title = relation.reason not in CONFLICT_PROPERTIES
+    return (relation.reason not in ORDERED, is_title, relation.first, relation.second)
 
 
 def _find_written(vault: Vault, notes: Sequence[NoteRecord]) -> list[tuple[int, str, Link]]:

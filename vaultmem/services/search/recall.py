@@ -283,7 +283,7 @@ def _describe_validity(vault: Vault, hit: Hit, span: Span) -> str:
 def _read_day(note: Note, name: str) -> date | None:
     from vaultmem.core.validity import read_day
 
-    entry = note.matter.get(name)
+    entry = note.frontmatter.get(name)
     return read_day(str(entry.value)) if entry else None
 
 
@@ -301,17 +301,17 @@ def describe_limits(
     vaults: VaultSet,
     query: RecallQuery,
     hits: Sequence[Hit],
-    sureness: MatchStrength,
+    match_strength: MatchStrength,
     looks_elsewhere: bool,
 ) -> tuple[str, ...]:
     """Return the lines of a pack about corrected words and a weak match."""
-    elsewhere = find_elsewhere(vaults, query, sureness) if looks_elsewhere else ""
+    elsewhere = find_elsewhere(vaults, query, match_strength) if looks_elsewhere else ""
     # An empty pack has its own message.
-    lines = describe_strength(sureness if hits else MatchStrength.STRONG, elsewhere)
+    lines = describe_strength(match_strength if hits else MatchStrength.STRONG, elsewhere)
     return (*describe_corrections(dict(query.replaced)), *lines)
 
 
-def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> str:
+def find_elsewhere(vaults: VaultSet, query: RecallQuery, match_strength: MatchStrength) -> str:
     """Return a line that names a replaced note or another branch with an answer, or "".
 
     A strong answer needs no suggestion. A weak one is suggested only if there is no answer at all.
@@ -319,11 +319,11 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength
     of the first vault.
     """
     first = vaults.names[0]
-    if query.filter.states or query.is_of_stop_words or sureness is MatchStrength.STRONG:
+    if query.filter.states or query.is_of_stop_words or match_strength is MatchStrength.STRONG:
         return ""
     if vaults.run(_is_narrow, {first: ()})[first]:
         return ""
-    hit = _find_laid_aside(vaults, query, sureness)
+    hit = _find_laid_aside(vaults, query, match_strength)
     if hit is not None:
         reason = f"it is {hit.record.state}: ask recall with --include-archived"
         return plain_label(f"{hit.address} may answer that; {reason}")
@@ -334,13 +334,13 @@ def find_elsewhere(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength
     return plain_label(f"{hit.address} on branch {hit.refs[0]} may answer that")
 
 
-def find_other_project(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> str:
+def find_other_project(vaults: VaultSet, query: RecallQuery, match_strength: MatchStrength) -> str:
     """Return the name of another project that surely answers if the viewed one does not, or "".
 
     It is also "" if all projects are viewed. Only the first vault is searched.
     """
     first = vaults.names[0]
-    if sureness is MatchStrength.STRONG or query.is_of_stop_words:
+    if match_strength is MatchStrength.STRONG or query.is_of_stop_words:
         return ""
     return vaults.run(_find_in_projects, {first: (query,)})[first]
 
@@ -376,13 +376,15 @@ def _is_narrow(vault: Vault) -> bool:
     return bool(vault.view.sources or vault.ref)
 
 
-def _find_laid_aside(vaults: VaultSet, query: RecallQuery, sureness: MatchStrength) -> Hit | None:
+def _find_laid_aside(
+    vaults: VaultSet, query: RecallQuery, match_strength: MatchStrength
+) -> Hit | None:
     states = query.filter.wanted_states | _LAID_ASIDE
     query = query._replace(limit=3, filter=query.filter._replace(states=states))
     hits = find_sections(vaults, query, vaults.count(query), query.limit)
     inactive_hits = [hit for hit in hits if hit.record.state in _LAID_ASIDE]
     best_hit = _choose_sure(inactive_hits)
-    if best_hit is None and sureness is MatchStrength.NONE:
+    if best_hit is None and match_strength is MatchStrength.NONE:
         best_hit = next(
             (hit for hit in inactive_hits if judge_hits([hit]) is MatchStrength.WEAK), None
         )

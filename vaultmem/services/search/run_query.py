@@ -94,7 +94,7 @@ class QueryResult(NamedTuple):
     meaning: SemanticInfo | None
     words_alone: str
     reranked: RerankInfo | None
-    sureness: MatchStrength
+    match_strength: MatchStrength
     elsewhere: str = ""
     too_large: tuple[str, ...] = ()
     other_project: str = ""
@@ -173,7 +173,7 @@ def _run(
         viewed_vaults, query, query.limit + 1, by_note, models.dense, models.reranker
     )
     meaning, words_alone, reranked = models.describe()
-    sureness = judge_hits(direct_hits)
+    match_strength = judge_hits(direct_hits)
     hits = _expand(viewed_vaults, query, direct_hits) if request.expand_links else direct_hits
     hits = group_hits(hits) if by_note else hits
     result = QueryResult(
@@ -187,12 +187,12 @@ def _run(
         meaning=meaning,
         words_alone=words_alone,
         reranked=reranked,
-        sureness=sureness,
-        elsewhere=find_elsewhere(viewed_vaults, query, sureness) if request.suggests else "",
+        match_strength=match_strength,
+        elsewhere=find_elsewhere(viewed_vaults, query, match_strength) if request.suggests else "",
         too_large=()
-        if hits and sureness is not MatchStrength.NONE
+        if hits and match_strength is not MatchStrength.NONE
         else _list_too_large(viewed_vaults),
-        other_project=find_other_project(viewed_vaults, query, sureness),
+        other_project=find_other_project(viewed_vaults, query, match_strength),
         flat=sum(
             viewed_vaults.run(count_all_tokens, dict.fromkeys(viewed_vaults.names, ())).values()
         ),
@@ -221,8 +221,11 @@ def describe_match_strength(result: QueryResult, names_tool: bool = False) -> li
 
     `names_tool` is as in `describe_other_project`.
     """
-    sureness = result.sureness if result.hits else None
-    lines = [*describe_corrections(result.replaced), *describe_strength(sureness, result.elsewhere)]
+    match_strength = result.match_strength if result.hits else None
+    lines = [
+        *describe_corrections(result.replaced),
+        *describe_strength(match_strength, result.elsewhere),
+    ]
     lines += filter(
         None, [describe_other_project(result.other_project, result.question, names_tool)]
     )

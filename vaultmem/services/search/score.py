@@ -74,14 +74,14 @@ class Ranked(NamedTuple):
     """A ranking, and the sections of its rows as document and ordinal.
 
     `groups` are positions in the ranking: the shown section, then further sections of its note.
-    `shares` are the scores by term, `asked` the weighted idf of all terms.
+    `shares` are the scores by term, `query_idf` the weighted idf of all terms.
     """
 
     ranking: Ranking
     sections: list[tuple[int, int]]
     groups: list[list[int]]
     shares: Mapping[str, TermShare]
-    asked: float
+    query_idf: float
 
 
 def rank_sections(
@@ -200,8 +200,8 @@ def _score_terms(
 
     from vaultmem.core.search import ranking as rules
 
-    snapshot, cache = scope.snapshot, scope.eligible.kept.setdefault("terms", {})
-    cache_size = scope.eligible.kept.setdefault("held", {"rows": 0})
+    snapshot, cache = scope.snapshot, scope.eligible.cache.setdefault("terms", {})
+    cache_size = scope.eligible.cache.setdefault("held", {"rows": 0})
     if "frequencies" not in snapshot.kept:
         snapshot.kept["frequencies"] = rules.weight_counts(snapshot.counts)
     frequencies = snapshot.kept["frequencies"]
@@ -267,7 +267,7 @@ def _find_spoken(shares: Sequence[TermShare], rows: Numbers) -> NDArray[np.bool_
     from vaultmem.core.search.eligible import are_among
 
     is_said = np.zeros(len(rows), np.bool_)
-    for speaker_rows in (share.said for share in shares if len(share.said)):
+    for speaker_rows in (share.speaker_rows for share in shares if len(share.speaker_rows)):
         is_said |= are_among(rows, speaker_rows)
     return is_said
 
@@ -276,7 +276,7 @@ def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numb
     """Return for each row whether it is a turn of one speaker while the query names another."""
     from vaultmem.core.search.eligible import are_among
 
-    if not any(len(share.said) for share in shares):
+    if not any(len(share.speaker_rows) for share in shares):
         return [False] * len(rows)
     turns, _ = snapshot.term(mark_speaker(""))
     others: list[bool] = (are_among(rows, turns) & ~_find_spoken(shares, rows)).tolist()
@@ -327,7 +327,7 @@ def count_term(scope: SearchScope, term: str) -> tuple[int, int]:
     """Return the number of eligible sections and of all sections that contain a term, cached."""
     from vaultmem.core.search.ranking import list_rows
 
-    cache = scope.eligible.kept.setdefault("counts", {})
+    cache = scope.eligible.cache.setdefault("counts", {})
     key = (term, scope.stemmer)
     if key not in cache:
         if len(cache) > _KEPT_COUNTS:
@@ -380,7 +380,7 @@ def weight_scope(scope: SearchScope, statistics: Statistics) -> SearchScope:
     figures = statistics[:3]
     if figures == eligible.statistics[:3]:
         return scope
-    cache = eligible.kept.setdefault("weighed", {})
+    cache = eligible.cache.setdefault("weighed", {})
     if figures not in cache:
         columns = {name: scope.snapshot.column(name) for name in _COLUMNS}
         links_alone = scope.snapshot.term(LINKS_ALONE)[0]

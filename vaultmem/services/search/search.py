@@ -307,9 +307,11 @@ def make_hits(
                     semantic=semantic,
                     named=name_score,
                     replaces=_find_replaced(scope, record),
-                    asked=ranked.asked,
+                    query_idf=ranked.query_idf,
                     by_other=is_other,
-                    also=tuple(RelatedSection(s.heading, s.line, score) for s, score in related),
+                    related_sections=tuple(
+                        RelatedSection(s.heading, s.line, score) for s, score in related
+                    ),
                 )
             )
     return hits
@@ -317,7 +319,7 @@ def make_hits(
 
 def _find_replaced(scope: SearchScope, record: NoteRecord) -> tuple[str, ...]:
     """Return the notes that a note supersedes."""
-    cache = scope.eligible.kept
+    cache = scope.eligible.cache
     if "replaced" not in cache:
         cache["replaced"] = LinkStore(scope.vault.state).targets_in("supersedes")
     return tuple(cache["replaced"].get(record.document, ()))
@@ -328,7 +330,7 @@ def find_places(
 ) -> dict[int, tuple[NoteRecord, SectionRecord]]:
     """Return note and section of each row that has them, cached for the next query."""
     vault, snapshot, eligible, _ = scope
-    cache: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.kept.setdefault("places", {})
+    cache: dict[int, tuple[NoteRecord, SectionRecord]] = eligible.cache.setdefault("places", {})
     if len(cache) > _KEPT_PLACES:
         cache.clear()
     new_rows = [row for row in rows if row not in cache]

@@ -255,7 +255,7 @@ def _handoffs(vault: Vault, paths: Sequence[str]) -> Iterator[TaskEntry]:
             continue
         if note.state in HIDDEN_STATES:
             continue
-        prop = note.matter.get("created")
+        prop = note.frontmatter.get("created")
         created = prop.value if prop is not None and isinstance(prop.value, str) else ""
         at = read_timestamp(created) or 0.0
         text = f"{created[:16]}: {note.visible_body.strip()}"

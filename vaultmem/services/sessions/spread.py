@@ -92,7 +92,7 @@ class Writing(NamedTuple):
     path: str
     commit: Commit | None
     branches: tuple[str, ...]
-    how: SpreadHow
+    relation: SpreadHow
     source: str
 
 
@@ -111,7 +111,7 @@ class Spread(NamedTuple):
     @property
     def reached(self) -> tuple[Writing, ...]:
         """The writings that repeat, cite or confirm a statement."""
-        return tuple(each for each in self.writings if each.how)
+        return tuple(each for each in self.writings if each.relation)
 
 
 class Written(NamedTuple):
@@ -222,7 +222,7 @@ class VaultWrites:
         lines = split_bytes(data)
         matches = match_lines(split_bytes(before[0]) if before else [], lines)
         kept_lines = {place + at for _, place, length in matches for at in range(length)}
-        body = note.text.count("\n", 0, note.matter.body)
+        body = note.text.count("\n", 0, note.frontmatter.body)
         lines_by_writer: dict[tuple[str, str], list[str]] = {}
         for number, line in enumerate(lines):
             if number not in kept_lines:
@@ -365,7 +365,7 @@ class _Search:
             return
         key = (written.vault, written.path, written.agent, written.session)
         writing = self._writings.get(key)
-        if writing is not None and writing.how:
+        if writing is not None and writing.relation:
             return
         method, source = self._compare(writes, written)
         self._writings[key] = Writing(
@@ -410,7 +410,7 @@ class _Search:
         refs = {name: each.vault.history.refs for name, each in self._writes.items()}
         writings = [
             each._replace(branches=tuple(refs[each.vault].list_branches_with(each.commit.commit)))
-            if each.how and each.commit
+            if each.relation and each.commit
             else each
             for each in self._writings.values()
         ]
@@ -439,6 +439,6 @@ def _is_confirmed(written: Written) -> bool:
 
 def _list_targets(writes: VaultWrites, note: Note | None, path: str) -> set[str]:
     """Return the notes that a note cites as its sources."""
-    links = find_links(note.text, note.matter) if note else ()
+    links = find_links(note.text, note.frontmatter) if note else ()
     targets = (writes.names.find(each, path) for each in links if each.property in RESTS_ON)
     return {each for each in targets if each}

@@ -51,14 +51,14 @@ class UndoAction(StrEnum):
 
 
 class UndoneNote(NamedTuple):
-    """A note and its action. `why` is what is kept of it, or why nothing is done.
+    """A note and its action. `reason` is what is kept of it, or why nothing is done.
 
     `others` are the later authors of the note.
     """
 
     path: str
     action: UndoAction
-    why: str = ""
+    reason: str = ""
     others: tuple[str, ...] = ()
 
 
@@ -166,11 +166,13 @@ class _Undo:
                     path, UndoAction.KEEP, "a person wrote it; edit it"
                 )
             elif path not in notes_by_path and not (step and not step.data):
-                usage = f"{each.how} {each.source}" if each.source != path else str(each.how)
+                usage = (
+                    f"{each.relation} {each.source}" if each.source != path else str(each.relation)
+                )
                 notes_by_path[path] = self._try(
                     path, partial(self._quarantine, path, f"{each.session or each.agent} {usage}")
                 )
-        return [each for each in notes_by_path.values() if each.why != _DONE]
+        return [each for each in notes_by_path.values() if each.reason != _DONE]
 
     def _try(self, path: str, work: Callable[[], UndoneNote]) -> UndoneNote:
         """Return the action for a note. A rejected action becomes KEEP."""
@@ -347,7 +349,7 @@ def _split(text: str) -> tuple[str, str]:
 
 def _drop_properties(head: str, session_note: Note) -> str:
     """Return a frontmatter without the author's unchanged properties, except `project`."""
-    for prop in session_note.matter.properties:
+    for prop in session_note.frontmatter.properties:
         current_property = read_frontmatter(head).get(prop.name)
         if (
             current_property is not None
@@ -360,11 +362,11 @@ def _drop_properties(head: str, session_note: Note) -> str:
 
 def _has_others_properties(note: Note, after: bytes) -> bool:
     """Return whether other authors added properties that vaultmem does not set itself."""
-    frontmatter = parse_note(note.path, after).matter
+    frontmatter = parse_note(note.path, after).frontmatter
     return any(
         prop.name not in _BOOKKEEPING
         and not ((own := frontmatter.get(prop.name)) and own.value == prop.value)
-        for prop in note.matter.properties
+        for prop in note.frontmatter.properties
     )
 
 

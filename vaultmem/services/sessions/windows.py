@@ -116,7 +116,7 @@ def write_windows(note: Note, tally: TranscriptPosition, begin: bool) -> str:
 
     A window without turns continues.
     """
-    prop = note.matter.get("windows")
+    prop = note.frontmatter.get("windows")
     if prop is None and not tally.tokens:
         return note.text  # The first window of a session without turns.
     if prop is not None and prop.kind not in {"seq", "null"}:

@@ -54,12 +54,12 @@ _NEAR = 3
 class Known(NamedTuple):
     """Notes that match a memory: the one that states the same and can absorb it, and similar ones.
 
-    `held` are notes that were quarantined since they were indexed.
+    `quarantined` are notes that were quarantined since they were indexed.
     """
 
     target: SimilarNote | None
-    near: tuple[SimilarNote, ...]
-    held: tuple[SimilarNote, ...]
+    similar: tuple[SimilarNote, ...]
+    quarantined: tuple[SimilarNote, ...]
 
 
 def ask_memory(memory: Memory) -> SimilarityQuery:

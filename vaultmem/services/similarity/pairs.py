@@ -60,11 +60,11 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The pairs of a vault: `same` can have (a, b) and (b, a), the others have each pair once."""
+    """The pairs of a vault. `duplicates` can have (a, b) and (b, a), others have each pair once."""
 
-    same: tuple[Pair, ...]
-    contradicting: tuple[Pair, ...]
-    near: tuple[Pair, ...]
+    duplicates: tuple[Pair, ...]
+    contradictions: tuple[Pair, ...]
+    similar: tuple[Pair, ...]
 
 
 def compare_vault(vault: Vault, progress: Callable[[int, int], None] | None = None) -> Pairs:
@@ -166,7 +166,7 @@ def _compare(
                 near_pairs.setdefault(frozenset(names), Pair(note, other.note, other.likeness))
     for update in updates:
         pair = Pair(update.new, update.old, update.likeness)
-        if update.is_told or pair.names not in contradictions:
+        if update.states_change or pair.names not in contradictions:
             contradictions[pair.names] = pair
     if progress is not None and records:
         progress(len(records), len(records))

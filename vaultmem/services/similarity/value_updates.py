@@ -38,15 +38,15 @@ _SAID = 0.75
 
 
 class NoteUpdate(NamedTuple):
-    """Two notes, the newer one with a new value; `is_told`: it states that the value is new."""
+    """Two notes, the newer one with a new value; `states_change`: it calls the value new."""
 
     old: Note
     new: Note
     update: ValueUpdate
-    is_told: bool
+    states_change: bool
 
     @property
-    def why(self) -> str:
+    def description(self) -> str:
         """The old and the new value."""
         return f"{self.update.kind}: {self.update.before}, now {self.update.after or 'no longer'}"
 
@@ -170,7 +170,7 @@ def _list_topics(fact: Fact) -> Iterator[tuple[str, ...]]:
     yield ("of", fact.words[0].key)
     yield ("by", *(word.key for word in fact.words[:2]))
     values = list_keys(w for w in fact.value or fact.words[1:] if w.is_proper)
-    yield from (("value", key) for key in values | fact.gone)
+    yield from (("value", key) for key in values | fact.replaced_words)
 
 
 def are_apart(note: Note, other: Note) -> bool:
@@ -186,7 +186,7 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
     for fact in facts:
         words = fact.subject or fact.words[:1]
         related = list_related(fact.classes)
-        texts = [" ".join(word.raw for word in words), *fact.gone]
+        texts = [" ".join(word.raw for word in words), *fact.replaced_words]
         for text in texts:
             terms = term_sequence(text)
             for document, _ in find_with_all(snapshot, terms, related, _NOTES) if terms else ():

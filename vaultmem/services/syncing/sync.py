@@ -330,7 +330,7 @@ class _Sync:
         """Remove proposals at the remote whose decision it has now."""
         history, remote = self._vault.history, self._place.remote
         for each in list_decided(self._vault):
-            if history.refs.is_ancestor(each.by, tip):
+            if history.refs.is_ancestor(each.decision_commit, tip):
                 result = remove_branch(history, remote, each.name, each.commit)
                 fate, message = result.refs.get(f"refs/heads/{each.name}", (PushOutcome.MOVED, ""))
                 if result.trouble or fate is PushOutcome.REFUSED:

@@ -66,14 +66,14 @@ class ReadJob(NamedTuple):
 class Reading(NamedTuple):
     """The result of a job: a note, or the unchanged blob id, or the problem.
 
-    All fields are empty if the file is gone. `in_doubt` marks an invalid note, whose replacement
+    All fields are empty if the file is gone. `is_invalid` marks an invalid note, whose replacement
     the caller chooses.
     """
 
     note: NoteRows | None
     blob: str
     problem: str
-    in_doubt: bool = False
+    is_invalid: bool = False
 
 
 class Chunk(NamedTuple):
@@ -100,8 +100,8 @@ class ChunkReader:
         texts: list[SectionTexts] = []
         for job in jobs:
             note, blob, problem = _read_note(self._root, job, self._daily)
-            if note is not None and note.in_doubt and not job.as_it_is:
-                readings.append(Reading(None, blob, note.record.problem, in_doubt=True))
+            if note is not None and note.is_invalid and not job.as_it_is:
+                readings.append(Reading(None, blob, note.record.problem, is_invalid=True))
                 continue
             if note is not None:
                 texts += note.texts

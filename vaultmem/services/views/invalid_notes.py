@@ -74,7 +74,7 @@ def settle(
     path.
     """
     pairs = zip(jobs, chunk.readings, strict=True)
-    if not (invalid_jobs := [job for job, reading in pairs if reading.in_doubt]):
+    if not (invalid_jobs := [job for job, reading in pairs if reading.is_invalid]):
         return {}
     candidates = [before[job.path].document for job in invalid_jobs if job.path in before]
     numbers = [number for number in candidates if number is not None]
@@ -134,7 +134,7 @@ def _choose(vault: Vault, commit: str, note: Note, record: NoteRecord | None) ->
     known_state = (
         NoteState(record.state) if record and record.state in HIDDEN_STATES else NoteState.ACTIVE
     )
-    states = map(NoteState, read_state_lines(note.text, note.matter))
+    states = map(NoteState, read_state_lines(note.text, note.frontmatter))
     limit = most_restricted(NoteState.ACTIVE, known_state, *states)
     earlier_note, data = _read_last(vault, commit, str(note.path), record)
     if earlier_note and _may_count(earlier_note, limit):

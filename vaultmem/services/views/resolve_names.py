@@ -254,7 +254,7 @@ def _find_in_receipts(vault: Vault, handle: str) -> set[str]:
         if f'"{handle}' not in text:
             continue
         receipt = parse_receipt(text)
-        sections = (*receipt.shown, *receipt.unshown)
+        sections = (*receipt.shown, *receipt.omitted_pins)
         if paths := {each.path for each in sections if each.blob.startswith(handle)}:
             return paths
     return set()

@@ -323,11 +323,11 @@ def _clear_leftovers(vault: Vault, scan: Scan) -> bool:
 
 
 class _Difference(NamedTuple):
-    """Paths at which folder and manifest differ: notes to read, other files, and gone."""
+    """Paths at which folder and manifest differ: notes to read, other files, and removed."""
 
     notes: Mapping[str, Stat]
     others: Mapping[str, KnownFile]
-    gone: Sequence[str]
+    removed: Sequence[str]
 
 
 def _compare(vault: Vault, scan: Scan, rules: str) -> _Difference:
@@ -379,14 +379,14 @@ def _update(
     """
     from vaultmem.services.views.chunk import read_notes
 
-    other_paths = [*difference.others, *difference.gone]
+    other_paths = [*difference.others, *difference.removed]
     known_files = vault.manifest.files([*difference.notes, *other_paths])
     replaced_files = [known_files[path] for path in other_paths if path in known_files]
     in_force = find_in_force(vault, (*difference.notes, *other_paths))
     report = IndexReport()
     if other_paths:
         with vault.state.transaction():
-            vault.manifest.drop_files(difference.gone)
+            vault.manifest.drop_files(difference.removed)
             vault.manifest.put_files(difference.others)
             review_files(vault, in_force, other_paths)
             finish_view(vault, replaced_files)

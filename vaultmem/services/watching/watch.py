@@ -48,7 +48,7 @@ _HOUR = 3_600.0
 class WatchEvent(NamedTuple):
     """An event to show to a person: its kind and text, such as notes, a commit or a problem."""
 
-    what: str
+    kind: str
     text: str
 
 

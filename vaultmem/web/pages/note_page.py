@@ -162,11 +162,11 @@ def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Ite
 
     if note.problem:
         yield StatusRemark("Invalid", detail=note.problem)
-    reason = note.matter.get("state_reason")
+    reason = note.frontmatter.get("state_reason")
     reason_text = str(reason.value) if reason else ""
     if note.state is NoteState.QUARANTINED:
         yield StatusRemark(f"{QUARANTINED.capitalize()}.", None, reason_text, stated_by="state")
-    if note.matter.get(PROPERTY):
+    if note.frontmatter.get(PROPERTY):
         places = [f"line {each.line}: {each.rule}" for each in find_suspicious(note.text)]
         words = format_names(places, 3) if places else "not in the current text"
         yield StatusRemark("Suspicious text", None, words, stated_by=PROPERTY)
@@ -205,12 +205,12 @@ def _describe_relations(record: NoteRecord, vault: Vault) -> Iterator[StatusRema
     words: dict[str, str] = {}
     order = [*_RELATIONS]
     relations = find_contradictions(vault, [record])
-    for each in sorted(relations, key=lambda each: each.why not in order):
+    for each in sorted(relations, key=lambda each: each.reason not in order):
         first, second = each.first[1], each.second[1]
-        if each.why not in _RELATIONS:
+        if each.reason not in _RELATIONS:
             words.setdefault(second if first == record.path else first, "Contradicted by")
         elif second == record.path:
-            words.setdefault(first, _RELATIONS[each.why])
+            words.setdefault(first, _RELATIONS[each.reason])
         else:
             words.setdefault(second, "")
     others = {each.path: each for each in _name_notes(vault, [p for p in words if words[p]])}
@@ -249,13 +249,13 @@ def _date_status(
     lines: dict[int, BlamedLine] = {}
     with suppress(VaultError):
         lines = {each.number: each for each in read_lines()} if not note.problem else {}
-    offset = note.text.count("\n", 0, note.matter.start) + 1
+    offset = note.text.count("\n", 0, note.frontmatter.start) + 1
     remarks = []
     for each in status:
-        prop = note.matter.get(each.stated_by) if each.stated_by else None
+        prop = note.frontmatter.get(each.stated_by) if each.stated_by else None
         line = lines.get(offset + prop.first) if prop else None
         if line and (commit := line.commit):
-            each = each._replace(author=line.who, is_agent=bool(line.agent), time=commit.at)
+            each = each._replace(author=line.author, is_agent=bool(line.agent), time=commit.at)
             each = each._replace(commit=commit.commit)
         remarks.append(each)
     return remarks
@@ -289,7 +289,7 @@ def collect_rail(path: str, at: str, read_lines: ReadHistory, vault: Vault) -> N
 
 def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine]:
     """Yield the lines of a note that its page shows: no properties, comments or empty lines."""
-    first = note.text.count("\n", 0, note.matter.body)
+    first = note.text.count("\n", 0, note.frontmatter.body)
     visible_lines = note.visible.split("\n")
     is_text = note.encoding != CANVAS  # The text of a canvas differs from its lines.
     for each in lines:
@@ -301,7 +301,7 @@ def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine
 
 def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[LineAuthor]:
     """Return adjacent lines of one commit and author as one."""
-    groups = groupby(lines, lambda line: (line.commit and line.commit.commit, line.who))
+    groups = groupby(lines, lambda line: (line.commit and line.commit.commit, line.author))
     runs = [[*group] for _, group in groups]
     parents = {
         each[0].commit.parents[0] for each in runs if each[0].commit and each[0].commit.parents

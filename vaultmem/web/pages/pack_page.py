@@ -143,9 +143,9 @@ def describe_pack(answer: PackAnswer, link_context: Surroundings) -> PackPage:
     omitted_items = {
         label: items
         for reason, label in _LEFT.items()
-        if (items := [each for each in pack.left_out if each.why is reason])
+        if (items := [each for each in pack.omitted if each.why is reason])
     }
-    linked = frozenset(hit.address for hit in pack.unshown)
+    linked = frozenset(hit.address for hit in pack.omitted_pins)
     shares = share_out(groups, pack.account)
     return PackPage(answer, pieces, groups, shares, omitted_items, linked)
 
@@ -321,7 +321,7 @@ def _read_now(vault: Vault, item: PackItem) -> tuple[str | None, str]:
         note = read_note(vault, path)
     except VaultError:
         return None, ""
-    prop = note.matter.get("superseded_by")
+    prop = note.frontmatter.get("superseded_by")
     value = prop.value if prop else ""
     newer = value if isinstance(value, str) else ", ".join(value)
     for section in note.sections:

@@ -252,7 +252,7 @@ async def decide_item(request: Request) -> Response:
         return go_back(request, address, " ".join(lines), " ".join(bulk_result.commits))
     work = partial(_decide, form["id"], choice, form.get("reason", ""))
     result = await write(request, work)
-    message = f"{result.proposal.path}: {result.told}."
+    message = f"{result.proposal.path}: {result.message}."
     is_branch = result.proposal.action is Action.PROPOSAL  # Its decision cannot be undone.
     commit = "" if is_branch else result.report.commit
     return go_back(request, address, message, commit)

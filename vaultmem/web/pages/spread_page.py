@@ -91,7 +91,7 @@ def collect_spread(target: str, vault: Vault) -> SpreadPage:
     for each in spread_result.readers:
         writings = list_own(spread_result, each)
         path = str(session_path(each.session)) if each.session else ""
-        related_writings = [one for one in writings if one.how]
+        related_writings = [one for one in writings if one.relation]
         others = len(writings) - len(related_writings)
         readers.append(
             ShownReader(each, path if path in vault_paths else "", related_writings, others)
@@ -142,7 +142,7 @@ def _draw(roots: Sequence[SpreadNode], readers: Sequence[ShownReader]) -> Iterat
 
 
 def _make_writing(writing: Writing) -> SpreadNode:
-    relation = str(writing.how)
+    relation = str(writing.relation)
     path = "" if writing.vault else writing.path
     return SpreadNode(PurePosixPath(writing.path).stem, relation, False, path, relation)
 
