@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,21 @@ def test_pin_unpin_and_tag_change_their_lines_only(run_cli: RunCli, root: Path) 
     tagged = run_cli("tag", "auth/tokens", "b/c", "--remove", "auth", "--json", cwd=root).json
     assert tagged["tags"] == ["b/c"]
     assert file.read_text() == text.replace("[auth]", "[b/c]")
+
+
+def test_closed_standard_streams_are_like_empty_ones(root: Path) -> None:
+    vaultmem = f"'{sys.executable}' -m vaultmem"
+    script = f"""
+        {vaultmem} remember - <&- 2>err; test $? = 5 || exit 1
+        {vaultmem} recall tokens >&- || exit 2
+        {vaultmem} remember "The quay is wet." <&- >&- 2>&- || exit 3
+        {vaultmem} recall quay
+    """
+    done = subprocess.run(["sh", "-c", script], cwd=root, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The quay is wet." in done.stdout
+    assert (root / "err").read_text().startswith("vaultmem: error: nothing to remember")
 
 
 def test_recall_explains_each_part_of_a_score(run_cli: RunCli, root: Path) -> None:
