@@ -218,6 +218,18 @@ def test_pin_unpin_and_tag_change_their_lines_only(run_cli: RunCli, root: Path) 
     assert file.read_text() == text.replace("[auth]", "[b/c]")
 
 
+@pytest.mark.parametrize("tag", ["", " ", "two words", "#", "a,b"])
+def test_tag_rejects_what_remember_rejects(run_cli: RunCli, root: Path, tag: str) -> None:
+    before = hash_tree(root)
+
+    tagged = run_cli("tag", "auth/tokens", tag, cwd=root)
+    remembered = run_cli("remember", "The quay is wet.", "--tag", tag, cwd=root)
+
+    assert (tagged.code, remembered.code) == (5, 5)
+    assert "is not a tag; use letters, digits, - _ and /" in tagged.err
+    assert hash_tree(root) == before
+
+
 def test_closed_standard_streams_are_like_empty_ones(root: Path) -> None:
     vaultmem = f"'{sys.executable}' -m vaultmem"
     script = f"""
