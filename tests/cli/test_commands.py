@@ -230,6 +230,18 @@ def test_tag_rejects_what_remember_rejects(run_cli: RunCli, root: Path, tag: str
     assert hash_tree(root) == before
 
 
+def test_long_queries_and_titles_are_printed_truncated(run_cli: RunCli, root: Path) -> None:
+    run_cli("remember", "The quay is wet.", "--title", "quay " * 3000, cwd=root)
+    run_cli("recall", "quay " * 3000, cwd=root)
+    run_cli("recall", "zzz " * 3000, cwd=root)
+
+    for command in (("recall", "quay"), ("queries",), ("stats",)):
+        shown = run_cli(*command, cwd=root).out
+        assert "quay quay" in shown or "zzz zzz" in shown
+        assert max(map(len, shown.splitlines())) <= 210
+    assert len(run_cli("queries", "--json", cwd=root).json["calls"][-1]["query"]) > 10_000
+
+
 def test_closed_standard_streams_are_like_empty_ones(root: Path) -> None:
     vaultmem = f"'{sys.executable}' -m vaultmem"
     script = f"""
