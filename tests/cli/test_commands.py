@@ -242,6 +242,21 @@ def test_long_queries_and_titles_are_printed_truncated(run_cli: RunCli, root: Pa
     assert len(run_cli("queries", "--json", cwd=root).json["calls"][-1]["query"]) > 10_000
 
 
+def test_status_counts_the_problems_that_it_does_not_name(run_cli: RunCli, root: Path) -> None:
+    (root / "nul.md").write_bytes(b"a\0b")
+    (root / "latin.md").write_bytes(b"L\xe9tin\n")
+    (root / "large.md").write_text("word " * 300_000)
+    for name in ("link", "link2"):
+        (root / f"{name}.md").symlink_to("nowhere")
+    os.mkfifo(root / "pipe.md")
+
+    lines = run_cli("status", cwd=root).out.splitlines()
+
+    first = next(n for n, line in enumerate(lines) if line.startswith("problems    6; "))
+    assert lines[first + 1].startswith("  2 notes: it is a symbolic link")
+    assert lines[first + 4] == "  and 2 more"
+
+
 def test_closed_standard_streams_are_like_empty_ones(root: Path) -> None:
     vaultmem = f"'{sys.executable}' -m vaultmem"
     script = f"""
