@@ -172,6 +172,11 @@ def test_edit_opens_the_editor_and_checks_the_note_afterwards(
     assert [hit["path"] for hit in hits] == ["notes/auth/tokens.md"]
     assert "unchanged" in run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "true"}).out
     assert run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "false"}).code == 1
+    missing = run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "no-such-editor"})
+    assert missing.err == (
+        "vaultmem: error: the editor did not start (No such file or directory); "
+        "set EDITOR to the command of your editor\n"
+    )
     assert run_cli("edit", "Ferry", cwd=root, env={"TERM": "dumb"}).code == 1
 
 
