@@ -235,6 +235,18 @@ def test_tag_rejects_what_remember_rejects(run_cli: RunCli, root: Path, tag: str
     assert hash_tree(root) == before
 
 
+@pytest.mark.parametrize("text", ["- the quay is wet", "--the quay is wet", "-n is a flag"])
+def test_a_text_that_begins_with_a_dash_needs_two_dashes(
+    run_cli: RunCli, root: Path, text: str
+) -> None:
+    refused = run_cli("remember", text, cwd=root)
+
+    assert refused.code == 2
+    assert "put `--` before a text that begins with a dash" in refused.err
+    assert run_cli("remember", "--", text, cwd=root).code == 0
+    assert "put `--`" not in run_cli("remember", "The quay is wet.", "--titel", "x y", cwd=root).err
+
+
 def test_long_queries_and_titles_are_printed_truncated(run_cli: RunCli, root: Path) -> None:
     run_cli("remember", "The quay is wet.", "--title", "quay " * 3000, cwd=root)
     run_cli("recall", "quay " * 3000, cwd=root)
