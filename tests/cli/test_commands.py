@@ -247,6 +247,16 @@ def test_a_text_that_begins_with_a_dash_needs_two_dashes(
     assert "put `--`" not in run_cli("remember", "The quay is wet.", "--titel", "x y", cwd=root).err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_help_on_a_full_disk_ends_with_one_line(root: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "vaultmem", "--help"]
+        done = subprocess.run(command, cwd=root, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert done.returncode == 1
+    assert done.stderr == ("vaultmem: error: the output is not complete: No space left on device\n")
+
+
 def test_long_queries_and_titles_are_printed_truncated(run_cli: RunCli, root: Path) -> None:
     run_cli("remember", "The quay is wet.", "--title", "quay " * 3000, cwd=root)
     run_cli("recall", "quay " * 3000, cwd=root)

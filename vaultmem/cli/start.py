@@ -275,7 +275,9 @@ def _print(code: int, out: bytes, err: bytes) -> int:
         sys.stdout.buffer.flush()
         sys.stderr.buffer.write(err)
         sys.stderr.buffer.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"vaultmem: error: the output is not complete: {error.strerror}\n")
         return 1
     return code
