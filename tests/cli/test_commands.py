@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,11 @@ def test_edit_opens_the_editor_and_checks_the_note_afterwards(
     assert [hit["path"] for hit in hits] == ["notes/auth/tokens.md"]
     assert "unchanged" in run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "true"}).out
     assert run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "false"}).code == 1
+    missing = run_cli("edit", "Ferry", cwd=root, env={"EDITOR": "no-such-editor"})
+    assert missing.err == (
+        "vaultmem: error: the editor did not start (No such file or directory); "
+        "set EDITOR to the command of your editor\n"
+    )
     assert run_cli("edit", "Ferry", cwd=root, env={"TERM": "dumb"}).code == 1
 
 
@@ -215,6 +221,82 @@ def test_pin_unpin_and_tag_change_their_lines_only(run_cli: RunCli, root: Path) 
     tagged = run_cli("tag", "auth/tokens", "b/c", "--remove", "auth", "--json", cwd=root).json
     assert tagged["tags"] == ["b/c"]
     assert file.read_text() == text.replace("[auth]", "[b/c]")
+
+
+@pytest.mark.parametrize("tag", ["", " ", "two words", "#", "a,b"])
+def test_tag_rejects_what_remember_rejects(run_cli: RunCli, root: Path, tag: str) -> None:
+    before = hash_tree(root)
+
+    tagged = run_cli("tag", "auth/tokens", tag, cwd=root)
+    remembered = run_cli("remember", "The quay is wet.", "--tag", tag, cwd=root)
+
+    assert (tagged.code, remembered.code) == (5, 5)
+    assert "is not a tag; use letters, digits, - _ and /" in tagged.err
+    assert hash_tree(root) == before
+
+
+@pytest.mark.parametrize("text", ["- the quay is wet", "--the quay is wet", "-n is a flag"])
+def test_a_text_that_begins_with_a_dash_needs_two_dashes(
+    run_cli: RunCli, root: Path, text: str
+) -> None:
+    refused = run_cli("remember", text, cwd=root)
+
+    assert refused.code == 2
+    assert "put `--` before a text that begins with a dash" in refused.err
+    assert run_cli("remember", "--", text, cwd=root).code == 0
+    assert "put `--`" not in run_cli("remember", "The quay is wet.", "--titel", "x y", cwd=root).err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_help_on_a_full_disk_ends_with_one_line(root: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "vaultmem", "--help"]
+        done = subprocess.run(command, cwd=root, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert done.returncode == 1
+    assert done.stderr == ("vaultmem: error: the output is not complete: No space left on device\n")
+
+
+def test_long_queries_and_titles_are_printed_truncated(run_cli: RunCli, root: Path) -> None:
+    run_cli("remember", "The quay is wet.", "--title", "quay " * 3000, cwd=root)
+    run_cli("recall", "quay " * 3000, cwd=root)
+    run_cli("recall", "zzz " * 3000, cwd=root)
+
+    for command in (("recall", "quay"), ("queries",), ("stats",)):
+        shown = run_cli(*command, cwd=root).out
+        assert "quay quay" in shown or "zzz zzz" in shown
+        assert max(map(len, shown.splitlines())) <= 210
+    assert len(run_cli("queries", "--json", cwd=root).json["calls"][-1]["query"]) > 10_000
+
+
+def test_status_counts_the_problems_that_it_does_not_name(run_cli: RunCli, root: Path) -> None:
+    (root / "nul.md").write_bytes(b"a\0b")
+    (root / "latin.md").write_bytes(b"L\xe9tin\n")
+    (root / "large.md").write_text("word " * 300_000)
+    for name in ("link", "link2"):
+        (root / f"{name}.md").symlink_to("nowhere")
+    os.mkfifo(root / "pipe.md")
+
+    lines = run_cli("status", cwd=root).out.splitlines()
+
+    first = next(n for n, line in enumerate(lines) if line.startswith("problems    6; "))
+    assert lines[first + 1].startswith("  2 notes: it is a symbolic link")
+    assert lines[first + 4] == "  and 2 more"
+
+
+def test_closed_standard_streams_are_like_empty_ones(root: Path) -> None:
+    vaultmem = f"'{sys.executable}' -m vaultmem"
+    script = f"""
+        {vaultmem} remember - <&- 2>err; test $? = 5 || exit 1
+        {vaultmem} recall tokens >&- || exit 2
+        {vaultmem} remember "The quay is wet." <&- >&- 2>&- || exit 3
+        {vaultmem} recall quay
+    """
+    done = subprocess.run(["sh", "-c", script], cwd=root, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The quay is wet." in done.stdout
+    assert (root / "err").read_text().startswith("vaultmem: error: nothing to remember")
 
 
 def test_recall_explains_each_part_of_a_score(run_cli: RunCli, root: Path) -> None:

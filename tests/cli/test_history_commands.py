@@ -226,6 +226,34 @@ def test_restore_brings_back_and_says_what_it_saved(run_cli: RunCli, root: Path)
     assert (root / NOTE).read_text() == "mine\n"
 
 
+def test_restore_lists_the_versions_of_a_removed_note_by_its_bare_name(
+    run_cli: RunCli, root: Path
+) -> None:
+    write_notes(
+        root, {"notes/a [1].md": "old\n", "notes/x/twin.md": "1\n", "notes/y/twin.md": "2\n"}
+    )
+    run_cli("checkpoint", "added", cwd=root)
+    run_cli("forget", "a [1]", cwd=root)
+    uncommitted = run_cli("restore", "a [1]", cwd=root)
+    run_cli("forget", "x/twin", "y/twin", "--yes", cwd=root)
+    run_cli("checkpoint", "removed", cwd=root)
+    committed = run_cli("history", "A [1]", cwd=root)
+    twins = run_cli("restore", "twin", cwd=root)
+    pattern = run_cli("restore", "a*", cwd=root)
+
+    assert "new note" in uncommitted.out
+    assert [line.split("  ")[-1] for line in committed.out.splitlines()] == [
+        "removed, body -1",
+        "new note, body +1",
+    ]
+    assert twins.err == (
+        'vaultmem: error: "twin" could be notes/x/twin.md, notes/y/twin.md; name one\n'
+    )
+    assert (pattern.code, "no note is called" in pattern.err) == (4, True)
+    restored = run_cli("restore", "a [1]", "--at", "HEAD~1", cwd=root)
+    assert (restored.code, (root / "notes/a [1].md").read_text()) == (0, "old\n")
+
+
 def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(
     run_cli: RunCli, root: Path
 ) -> None:

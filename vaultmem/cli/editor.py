@@ -38,6 +38,9 @@ def open_editor(file: Path) -> None:
             raise VaultError("no editor is set; set EDITOR, or open the file yourself")
         status = subprocess.run([*words, os.fspath(file)], check=False).returncode
     except (OSError, ValueError) as error:
-        raise VaultError(f"the editor did not start ({error})") from error
+        reason = getattr(error, "strerror", None) or error
+        raise VaultError(
+            f"the editor did not start ({reason}); set EDITOR to the command of your editor"
+        ) from error
     if status != 0:
-        raise VaultError(f"{words[-1]}: the editor ended with {status}; the note is as it left it")
+        raise VaultError(f"the editor ended with {status}; the note is as it left it")

@@ -18,7 +18,7 @@ from vaultmem.cli.output import emit_json, print_line, print_styled
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.cli.shared import needing, offers, takes
-from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.display import one_line, pluralize, truncate_line
 from vaultmem.operations.declaration import Arg, Takes
 from vaultmem.operations.vault_data import contradictions_json, duplicates_json, mentions_json
 
@@ -105,8 +105,8 @@ def start(
 ) -> None:
     """Start a fleet in a Ray cluster, or change its vaults.
 
-    It stays when the command has ended. Its machines need the same vaultmem, and reach the remotes;
-    the folder is one on each of them.
+    The fleet goes on when the command has ended. Each machine of the cluster needs the same
+    version of vaultmem and access to the remotes. --folder names a folder of each machine.
 
     Examples:
       vaultmem fleet start fleet.txt --address auto
@@ -275,7 +275,7 @@ def _print_mentions(mentions: Mentions) -> None:
         return
     name, first = mentions.believers[0]
     print_line(f"{len(rows):,} of {total} have it; {name} was the first:")
-    print_line(f"  {_shorten(first.says, 76)}")
+    print_line(f"  {truncate_line(first.says, 76)}")
     parts = [first.event, first.commit[:7], one_line(first.subject)]
     print_styled(f"  {'  '.join(filter(None, parts))}", "dim")
 
@@ -283,7 +283,7 @@ def _print_mentions(mentions: Mentions) -> None:
 def _print_duplicates(comparison: FleetComparison, limit: int) -> None:
     """Print statements that several vaults have, then those that are nearly the same."""
     for group in comparison.same[:limit]:
-        print_styled("same  ", "dim", _shorten(group[0].title))
+        print_styled("same  ", "dim", truncate_line(group[0].title, 70))
         _print_sides(group)
     for pair in comparison.near[: max(0, limit - len(comparison.same))]:
         print_styled("near  ", "dim", f"{pair.similarity:.0%} alike, and no difference is known")
@@ -309,14 +309,14 @@ def _describe_values(pair: Differing) -> str:
         for kind, older, newer in pair.differences
         if kind != "wording"
     ]
-    return _shorten("; ".join(values), 150)
+    return truncate_line("; ".join(values), 150)
 
 
 def _print_sides(sides: Sequence[FleetNote], titled: bool = False) -> None:
     for each in sides[:8]:
         parts = [_describe_time(each.written)[:10], f"{each.vault}:{one_line(each.path)}"]
         parts += [each.agent] if each.agent else []
-        parts += [f'"{_shorten(each.title)}"'] if titled else []
+        parts += [f'"{truncate_line(each.title, 70)}"'] if titled else []
         print_line(f"  {'  '.join(parts)}")
     if (more := len(sides) - 8) > 0:
         print_line(f"  and {pluralize(more, 'more note')}")
@@ -333,8 +333,3 @@ def _print_sum(comparison: FleetComparison, summary: str, more: int) -> None:
 
 def _describe_time(at: float) -> str:
     return datetime.fromtimestamp(at).isoformat(" ", "minutes")
-
-
-def _shorten(text: str, most: int = 70) -> str:
-    line = one_line(text)
-    return line if len(line) <= most else f"{line[: most - 3]}..."

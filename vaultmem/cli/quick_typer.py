@@ -20,6 +20,8 @@ from vaultmem.cli.commands import RENAMED_OPTIONS
 from vaultmem.cli.options import SHARED_HELP
 from vaultmem.cli.output import warn
 
+_UsageError: Any = BadParameter.__bases__[0]
+
 #: The function of a command, or a subgroup.
 Maker = Callable[..., None] | Typer
 
@@ -113,7 +115,14 @@ class PlainCommand(HelpPage, TyperCommand):
 
             for param in self.params:
                 offer_values(ctx, param)
-        return super().parse_args(ctx, args)
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            name = getattr(error, "option_name", None)
+            if name and any(" " in arg and arg.startswith(name) for arg in given):
+                error.message += "; put `--` before a text that begins with a dash"
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with paths resolved from the caller's folder."""

@@ -34,6 +34,9 @@ _SAME = ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8")
 
 def main() -> None:
     """Run the command in `sys.argv`; Ctrl-C ends it silently."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # The caller closed it.
+            setattr(sys, name, open(os.devnull, mode))
     try:
         _run()
     except KeyboardInterrupt:  # Commands handle it themselves; this is for the time before.
@@ -208,9 +211,9 @@ def _read_input() -> bytes:
     """Return the standard input, and restore it for a command that runs here.
 
     Raises:
-        ValueError: it is a terminal, or closed.
+        ValueError: it is a terminal.
     """
-    if sys.stdin is None or sys.stdin.isatty():
+    if sys.stdin.isatty():
         raise ValueError("standard input is a terminal")
     data = sys.stdin.buffer.read(MAX_INPUT + 1)
     sys.stdin = io.TextIOWrapper(io.BytesIO(data))
@@ -272,7 +275,9 @@ def _print(code: int, out: bytes, err: bytes) -> int:
         sys.stdout.buffer.flush()
         sys.stderr.buffer.write(err)
         sys.stderr.buffer.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"vaultmem: error: the output is not complete: {error.strerror}\n")
         return 1
     return code

@@ -119,8 +119,11 @@ def _group_lines(problems: Sequence[tuple[str, str]], colour: str) -> Iterator[L
     """Yield one line for each of the most frequent problems."""
     from vaultmem.core.notes.problems import describe_group, group_problems
 
-    for group in group_problems(problems)[:_SHOWN]:
+    groups = group_problems(problems)
+    for group in groups[:_SHOWN]:
         yield Line("  ", colour, describe_group(group, _SHOWN))
+    if more := sum(len(group.places) for group in groups[_SHOWN:]):
+        yield Line(f"  and {more:,} more")
 
 
 def _place_lines(result: VaultStatus) -> Iterator[Line]:

@@ -463,8 +463,9 @@ def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
     from vaultmem.core.packs.pack_text import label_hit
     from vaultmem.core.packs.passages import show_line
     from vaultmem.core.packs.warnings import describe_anchors
+    from vaultmem.core.text.display import truncate_line
 
-    yield Line(f"{number:>2}. {plain_label(hit.name)}", "bold")
+    yield Line(f"{number:>2}. {truncate_line(plain_label(hit.name), 200)}", "bold")
     yield Line(f"    {plain_label(hit.address)}   {label_hit(hit)}")
     if hit.replaces:
         yield Line(f"    replaces {', '.join(hit.replaces)}")
@@ -476,7 +477,7 @@ def _list_lines(number: int, hit: Hit, explain: bool) -> Iterator[Line]:
     if text := show_line(hit):
         yield Line(f"    {mark}{text}")
     order = " and words in order" if hit.closeness else ""
-    yield Line(f"    why: {_explain_hit(hit)}", "dim", order)
+    yield Line(f"    why: {_explain_hit(hit)}{order}", "dim")
     if further := format_related(hit):
         yield Line(f"    also: {further}", "dim")
     if explain:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.display import one_line, pluralize, truncate_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Tag, at_most, declare, word
 from vaultmem.operations.note_data import format_seconds
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Maximum number of listed sessions and queries.
 _LISTED = 10
+
+#: Maximum characters of a printed query; JSON has all.
+_QUERY = 200
 
 _RARE = {Front.MCP: "an agent names a note, a session and a date by the tool's own arguments"}
 
@@ -79,7 +82,7 @@ def stats_lines(result: Stats, request: Any) -> Iterator[Line]:
         yield Line("")
         yield Line("questions that found nothing")
         for query, times in result.failed[:_LISTED]:
-            yield Line(f"  {times:>4}  {one_line(query)}")
+            yield Line(f"  {times:>4}  {truncate_line(query, _QUERY)}")
     if result.most:
         yield Line("")
         yield Line("recalled most")
@@ -217,7 +220,7 @@ def call_lines(shown_call: ShownSections) -> Iterator[Line]:
     receipt_text = f"  receipt {receipt}" if receipt else ""
     cost = f"{call.kind}  {one_line(caller)}  {call.sent:,} tokens{receipt_text}"
     yield Line(format_seconds(call.at)[:16].replace("T", " "), "yellow", f"  {cost}")
-    yield Line(f"    {one_line(call.query) or '(no question)'}")
+    yield Line(f"    {truncate_line(call.query, _QUERY) or '(no question)'}")
     for path, heading, _ in sections:
         yield Line(f"    {path}#{heading}" if heading else f"    {path}", "dim")
 

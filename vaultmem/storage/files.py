@@ -121,7 +121,7 @@ def create_file(root: Path, path: PurePosixPath, data: bytes, mode: int | None =
     """
     target = root / path
     _make_folders(root, path.parent)
-    with naming_failure(target.parent.name):
+    with naming_failure(path):
         temporary = write_temporary(target.parent, data, mode=mode)
     with naming_failure(path):
         try:

@@ -18,7 +18,7 @@ from vaultmem.core.lifecycle import INSTRUCTION_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.conflict import ConflictingText
 from vaultmem.core.packs.passages import Span, Unit, render_passages, split_text
 from vaultmem.core.search.query import Hit
-from vaultmem.core.text.display import clean_text, one_line
+from vaultmem.core.text.display import clean_text, one_line, truncate_line
 from vaultmem.errors import RefusedError
 
 
@@ -150,16 +150,11 @@ def plain_label(text: str) -> str:
 def format_related(hit: Hit) -> str:
     """Return heading and line of the related sections of a hit's note, or ""."""
     return ", ".join(
-        f"#{_truncate_heading(each.heading)} (line {each.line})"
+        f"#{truncate_line(plain_label(each.heading), _HEADING)} (line {each.line})"
         if each.heading
         else f"line {each.line}"
         for each in hit.related_sections
     )
-
-
-def _truncate_heading(heading: str) -> str:
-    plain = plain_label(heading)
-    return plain if len(plain) <= _HEADING else f"{plain[: _HEADING - 3].rstrip()}..."
 
 
 #: Maximum characters of a heading in a reference.

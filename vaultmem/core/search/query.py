@@ -432,7 +432,7 @@ def parse_query(text: str, limit: int = 10, note_filter: NoteFilter | None = Non
             f"the query has {len(text):,} characters; ask with {MAX_QUERY_CHARS:,} at most"
         )
     if limit < 1:
-        raise RefusedError(f"{limit} sections cannot be found; ask for 1 or more")
+        raise RefusedError(f"the limit must be at least 1, not {limit}")
     stemmer = find_stemmer(text[:_NAMED_CHARS])
     terms = tuple(unify_terms(term_sequence(text), stemmer))
     compounds = tuple(term for term in list_compounds(text) if term not in terms)

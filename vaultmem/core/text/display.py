@@ -42,6 +42,12 @@ def one_line(text: str) -> str:
     )
 
 
+def truncate_line(text: str, most: int) -> str:
+    """Return the text in one line of at most `most` characters; "..." marks what is cut."""
+    line = one_line(text[: most + 1])
+    return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
+
+
 def format_names(names: Sequence[str], most: int = 3) -> str:
     """Return the first `most` names in one line, and the number of the rest."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""

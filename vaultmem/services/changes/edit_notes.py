@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
 from vaultmem.core.commit_message import format_files
@@ -84,6 +85,7 @@ def change_tags(
     vault: Vault, path: PurePosixPath, add: tuple[str, ...], remove: tuple[str, ...]
 ) -> tuple[str, tuple[str, ...]]:
     """Add tags to and remove tags from a note's `tags`; return its new blob id and all tags."""
+    check_tags(tag.lstrip("#") for tag in add)
     texts = []
 
     def change(note: Note) -> str:
@@ -135,6 +137,17 @@ def write_note(vault: Vault, path: PurePosixPath, text: str) -> str:
         return change.put(path, data)
 
     return blob_id(write(vault, plan).value)
+
+
+def check_tags(tags: Iterable[str]) -> None:
+    """Check that texts can be tags.
+
+    Raises:
+        RefusedError: one of them cannot.
+    """
+    for tag in tags:
+        if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
+            raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
 
 
 def check_text(path: PurePosixPath, text: str) -> None:

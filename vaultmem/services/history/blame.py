@@ -24,12 +24,14 @@ from vaultmem.services.changes.ownership import find_line_authors, read_pending
 from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit
 from vaultmem.services.history.diff import FileOperation, compare_files
 from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.services.views.resolve_names import describe_several
 from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.blame_file import LineOrigin, blame_file
 from vaultmem.storage.git.log import (
     Commit,
     Writer,
     find_ends,
+    find_past_paths,
     follow_path,
     read_changes,
     read_commits,
@@ -115,6 +117,12 @@ def _find_versions(
             versions = follow_path(vault.history, start, path) if start else []
             if versions:
                 return path, versions
+        name = str(parse_note_path(address)).removesuffix(".md")
+        past_paths = find_past_paths(vault.history, start, name) if start else []
+        if len(past_paths) > 1:
+            raise NoteNotFoundError(describe_several(vault, address, past_paths)) from None
+        if past_paths:
+            return past_paths[0], follow_path(vault.history, start, past_paths[0])
         raise error from None
     if heading:
         raise RefusedError(f"{address}: a section; `vaultmem blame` shows where its lines are from")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -33,7 +32,12 @@ from vaultmem.core.validity import read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change, WriteResult
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.edit_notes import check_rewrite, check_text, reject_hidden
+from vaultmem.services.changes.edit_notes import (
+    check_rewrite,
+    check_tags,
+    check_text,
+    reject_hidden,
+)
 from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
 from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
@@ -140,9 +144,7 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
                 f'{name} "{limit}": not a date (2026-10-01), a commit or a tag'
                 + (', nor "until PATH changes"' if name == "valid_until" else "")
             )
-    for tag in memory.tags:
-        if not tag.strip() or any(mark.isspace() or mark in "#,[]{}" for mark in tag):
-            raise RefusedError(f"{json.dumps(tag)} is not a tag; use letters, digits, - _ and /")
+    check_tags(memory.tags)
     for leak in scan_note_text(vault, folder, memory.text):
         raise RefusedError(
             f"line {leak.line} of the text looks like a credential ({leak.rule}); "

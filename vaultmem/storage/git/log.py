@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
@@ -194,6 +195,15 @@ def follow_path(history: VaultHistory, commit: str, path: str) -> list[tuple[Com
     options = ("--follow", "-M", "--root", "-c")
     entries = _walk(history, *RAW, *options, commit, "--", history.prefix + path)
     return [(each, changes[0]) for each, changes in entries if changes]
+
+
+def find_past_paths(history: VaultHistory, commit: str, name: str) -> list[str]:
+    """Return the paths that any commit up to `commit` added for a note's name, without case."""
+    prefix, suffix = (re.sub(r"([\\*?\[])", r"\\\1", text) for text in (history.prefix, name))
+    options = ("-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A", "--root")
+    pattern = f":(glob,icase){prefix}**/{suffix}.md"
+    out = history.git.run("--no-literal-pathspecs", "log", *options, commit, "--", pattern)
+    return sorted({path.removeprefix(history.prefix) for path in out.split("\0") if path})
 
 
 def read_commit(history: VaultHistory, commit: str) -> Commit:
