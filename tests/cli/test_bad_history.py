@@ -314,6 +314,13 @@ def test_before_the_first_commit_every_command_says_so(home: Path, tmp_path: Pat
         assert done.code in (codes if isinstance(codes, tuple) else (codes,)), (name, done)
         if done.code:
             assert re.search("nothing is committed|is called that|no such branch|not com", done.err)
+    for words in (
+        ("recall", "x", "--at=HEAD"),
+        ("bisect", "--good=HEAD~1", "--", "x", "--contains", "y"),
+        ("check", "--since=HEAD"),
+    ):
+        done = run(root, *words)
+        assert "nothing is committed here yet; `vaultmem checkpoint NOTE`" in done.out + done.err
 
     (root / ".git/vaultmem-id").unlink()  # A write that was refused gave the vault its id.
     assert hash_tree(root) == before

@@ -326,6 +326,9 @@ def test_a_session_is_followed_and_undone(run_cli: RunCli, root: Path) -> None:
 
     followed = run_cli("trace", "--spread", "s-7", "--json", cwd=root).json
     shown = run_cli("trace", "--spread", "guest-port", cwd=root).out
+    for number in range(9):
+        git(root, "branch", f"plan-{number}")
+    branched = run_cli("trace", "--spread", "guest-port", cwd=root).out
     before = hash_tree(root, skip=(".git",))
     planned = run_cli("undo", "--session", "s-7", "--spread", "--json", cwd=root).json
     assert hash_tree(root, skip=(".git",)) == before
@@ -346,6 +349,7 @@ def test_a_session_is_followed_and_undone(run_cli: RunCli, root: Path) -> None:
     [writing] = reader["writings"]
     assert (writing["how"], writing["branches"]) == ("repeats", ["main"])
     assert "repeats   notes/inbox/firewall.md  (main " in shown
+    assert "firewall.md  (main, plan-0, plan-1 and 7 more " in branched
     actions = {each["path"]: each["action"] for each in planned["notes"]}
     assert actions == {
         "notes/inbox/guest-port.md": "remove",

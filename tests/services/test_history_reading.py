@@ -30,7 +30,7 @@ from vaultmem.services.history.diff import (
     summarise_operation,
 )
 from vaultmem.services.history.explain import explain_text
-from vaultmem.services.history.restore_note import restore_note
+from vaultmem.services.history.restore_note import restore_note, undo_commit
 from vaultmem.services.lifecycle.transition import promote_notes
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.memory.remember import Memory, remember
@@ -855,6 +855,8 @@ def test_a_shallow_clone_says_where_its_history_ends(
     assert explain_text(vault, "gangway")[0].ends == {end}
     with pytest.raises(NoteNotFoundError, match="shallow"):
         restore_note(vault, "a", "2001-01-01")
+    with pytest.raises(RefusedError, match=r"shallow, so .* `git fetch --unshallow` gets"):
+        undo_commit(vault, end)
 
 
 @pytest.mark.campaign

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from clocks import Clock, ask
 from conftest import Make, Open
-from support import git
+from support import git, write_notes
 
 from vaultmem.core.text.timestamps import Verdict
 from vaultmem.errors import NoteNotFoundError, RefusedError
@@ -401,5 +401,11 @@ def test_what_cannot_be_followed_is_refused(make_vault: Make, opened: Open) -> N
     sync_vault(vault)
     with pytest.raises(RefusedError, match=r"notes/bare\.md: no statement in it"):
         find_spread([vault], "notes/bare.md")
-    with pytest.raises(NoteNotFoundError, match="s-77"):
+    with pytest.raises(NoteNotFoundError, match=r"s-77.*no such session wrote a note, see"):
         find_spread([vault], "s-77")
+    write_notes(vault.root, {"notes/ports.md": "# Ports\n\nGuests log in on port 6543.\n"})
+    git(vault.root, "add", "-A")
+    git(vault.root, "commit", "-qm", "Add a note of no session")
+    for empty in ("", " ", "[[ ]]"):
+        with pytest.raises(RefusedError, match="name a note, session or commit"):
+            find_spread([vault], empty)

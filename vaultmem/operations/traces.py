@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.display import format_names, one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import Front, Line, declare, word
 from vaultmem.operations.note_data import format_seconds
@@ -181,7 +181,7 @@ def list_own(result: Spread, reader: Reader) -> list[Writing]:
 def _describe_writing(writing: Writing) -> str:
     vault = f"{writing.vault}:" if writing.vault else ""
     commit = writing.commit.commit[:7] if writing.commit else "not committed"
-    place = f"{', '.join(writing.branches)} {commit}".strip()
+    place = f"{format_names(writing.branches)} {commit}".strip()
     source = f"  from {writing.source}" if writing.source != writing.path else ""
     return one_line(f"{vault}{writing.path}  ({place}){source}")
 

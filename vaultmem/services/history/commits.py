@@ -47,14 +47,7 @@ def resolve_commit(vault: Vault, name: str) -> str:
         NoteNotFoundError: there is no such commit.
         RefusedError: the name is unsafe or ambiguous.
     """
-    try:
-        return vault.history.refs.resolve(name, within=find_commit(vault) or "HEAD").commit
-    except NoteNotFoundError:
-        if vault.history.head().commit:
-            raise
-        raise NoteNotFoundError(
-            f"{name}: nothing is committed here yet; `vaultmem checkpoint NOTE` makes a commit"
-        ) from None
+    return vault.history.refs.resolve(name, within=find_commit(vault) or "HEAD").commit
 
 
 def split_range(text: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from vaultmem.services.history.commits import resolve_commit
 from vaultmem.services.history.diff import locate_past
 from vaultmem.services.views.resolve_names import names_in
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError
-from vaultmem.storage.git.log import Commit, read_commit
+from vaultmem.storage.git.log import Commit, find_ends, read_commit
 from vaultmem.storage.git.trees import diff_commits
 from vaultmem.storage.scan_files import read_blob
 from vaultmem.vault import Vault
@@ -166,6 +166,11 @@ def undo_commit(vault: Vault, name: str) -> UndoResult:
     """
     commit = read_commit(vault.history, resolve_commit(vault, name))
     label = commit.commit[:7]
+    if commit.commit in find_ends(vault.history):
+        raise RefusedError(
+            f"{label}: this clone is shallow, so the notes before that commit are not known; "
+            "`git fetch --unshallow` gets them"
+        )
     if len(commit.parents) != 1:
         raise RefusedError(f"{label}: it is a merge, or the first commit; restore single notes")
     changes = diff_commits(vault.history, commit.parents[0], commit.commit)

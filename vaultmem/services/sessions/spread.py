@@ -243,7 +243,7 @@ def find_spread(vaults: Sequence[Vault], target: str) -> Spread:
 
     Raises:
         NoteNotFoundError: there is no such note, session or commit.
-        RefusedError: it has no statement that can be traced.
+        RefusedError: the target is empty, or has no statement that can be traced.
     """
     names = dict(zip(["", *(each.name for each in vaults[1:])], vaults, strict=True))
     writes = {name: VaultWrites(vault, name) for name, vault in names.items()}
@@ -277,8 +277,13 @@ class _Search:
 
         Raises:
             NoteNotFoundError: there is no such session, note or commit.
+            RefusedError: the target is empty; a person's notes have an empty session.
         """
         first, session = self._writes[""], plain_id(target)
+        if not session:
+            raise RefusedError(
+                "name a note, session or commit, as in `vaultmem trace --spread s-7`"
+            )
 
         def is_own(_: str, writer: str, __: float) -> bool:
             return writer == session
@@ -292,7 +297,13 @@ class _Search:
             self._created["", str(note.path)] = ("", "")
             self._add_text(note.visible_body, note.title, str(note.path))
             return str(note.path), lambda *_: False
-        commit = resolve_commit(first.vault, target)
+        try:
+            commit = resolve_commit(first.vault, target)
+        except NoteNotFoundError as error:
+            raise NoteNotFoundError(
+                f"{error}; no note has that name and no such session wrote a note, "
+                "see `vaultmem list` and `vaultmem session list`"
+            ) from None
         for each in first.list_written(lambda *_: True, commit):
             self._add_written(each)
         return f"commit {commit[:7]}", lambda *_: False

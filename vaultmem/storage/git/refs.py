@@ -92,9 +92,14 @@ class Refs:
         if not commit and _DATE_WORDS.fullmatch(name):
             return self._find_before(name, self._read_date(name), within)
         if not commit:
+            suggestion = suggest_similar(name, self._names("refs/heads", "refs/tags"), "")
+            if not suggestion and not self._find("HEAD")[0]:
+                raise NoteNotFoundError(
+                    f"{name}: nothing is committed here yet; "
+                    "`vaultmem checkpoint NOTE` makes a commit"
+                )
             raise NoteNotFoundError(
-                f"{name}: no branch, tag or commit is called that"
-                f"{suggest_similar(name, self._names('refs/heads', 'refs/tags'), self._hint())}"
+                f"{name}: no branch, tag or commit is called that{suggestion or self._hint()}"
             )
         label = (
             commit[:7] if commit.startswith(name.lower()) else name.removeprefix("refs/remotes/")
