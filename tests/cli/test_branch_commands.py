@@ -46,7 +46,7 @@ def test_branches_are_made_listed_and_removed(root: Path) -> None:
     assert (listed[0]["is_current"], listed[0]["folder"]) == (True, str(root))
     assert shown[0].startswith(f"* main  {commit[:7]}  ")
     assert "+1 -1" in shown[3]
-    assert (kept.code, "add --force" in kept.err) == (5, True)
+    assert (kept.code, "--delete --force" in kept.err) == (5, True)
     assert (removed.code, removed.out) == (0, f"removed  new  at {commit[:7]}\n")
 
 

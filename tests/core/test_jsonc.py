@@ -93,7 +93,7 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"servers": 3}', "[]", '{"servers": null}', '"x"'])
 def test_a_place_of_another_kind_is_refused(text: str) -> None:
-    with pytest.raises(RefusedError, match="not an object"):
+    with pytest.raises(RefusedError, match="not a JSON object"):
         set_value(text, ("servers", "vaultmem"), ENTRY)
 
 

@@ -62,7 +62,6 @@ DATA = {
     "core/indexing/section_texts.py": "a pattern of who speaks",
     "core/similarity/tokens.py": "patterns of English",
     "core/notes/conflict.py": "the title of a callout, which is in people's notes",
-    "operations/checks.py": "names of attributes",
     "services/vaults/demo_vault.py": "a decision of the sample vault",
     "web/web_app.py": "an address",
 }

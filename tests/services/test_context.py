@@ -431,7 +431,7 @@ def test_a_folder_that_cannot_be_written_is_told(
         ('extra_packs: "../a.md: x"\n', "leaves the vault"),
         ('extra_packs: "/a.md: x"\n', "is absolute"),
         ('extra_packs: ".git/a.md: x"\n', "inside git's own folder"),
-        ('extra_packs: ".x/a.md: x"\n', "hidden names"),
+        ('extra_packs: ".x/a.md: x"\n', "is a hidden name"),
         ('extra_packs: "a.txt: x"\n', "does not end in .md"),
         ('extra_packs: "context.md: x"\n', "is made already"),
         ('extra_packs: ["a.md: x", "A.md: y"]\n', "is there twice"),

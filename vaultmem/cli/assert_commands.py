@@ -226,6 +226,6 @@ def _list_receipts(vault: Vault, agent: str, session: str, limit: int, as_json: 
         )
     for receipt in receipts:
         caller = " ".join(filter(None, (receipt.agent or "person", receipt.session)))
-        cost = f"{len(receipt.shown):>3} sections {receipt.account.sent:>6} tokens"
+        cost = f"{pluralize(len(receipt.shown), 'section'):>12} {receipt.account.sent:>6} tokens"
         query = one_line(receipt.query) or "(no question)"
         print_styled(receipt.id, "yellow", f"  {caller[:24]:<24}  {cost}  {query[:60]}")
