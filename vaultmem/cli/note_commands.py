@@ -55,11 +55,8 @@ if TYPE_CHECKING:
 #: Maximum column width in characters for alignment.
 _LONGEST = 60
 
-#: A text that looks like a commit or date; it determines the error if neither is found, nor a note.
-_COMMIT = re.compile(
-    r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$"
-    r"|(?i:^yesterday$|[ .]ago$|^last[ .](?:week|month|year|\w+day)$)"
-)
+#: A text that looks like a commit or day; it determines the error if neither is found, nor a note.
+_COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$")
 
 
 @offers(REMEMBER)
@@ -106,7 +103,9 @@ def show(
     try:
         answer(SHOW, context, read_request(SHOW.request, {"commit": what}))
     except (NoteNotFoundError, RefusedError):
-        if not what or _COMMIT.search(what):
+        from vaultmem.storage.git.refs import is_date_words
+
+        if not what or _COMMIT.search(what) or is_date_words(what):
             raise
         raise unknown from None
 

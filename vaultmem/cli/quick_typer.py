@@ -20,6 +20,7 @@ from vaultmem.cli.commands import RENAMED_OPTIONS
 from vaultmem.cli.options import SHARED_HELP
 from vaultmem.cli.output import warn
 
+#: Typer's error for wrong arguments, which it does not export.
 _UsageError: Any = BadParameter.__bases__[0]
 
 #: The function of a command, or a subgroup.

@@ -36,6 +36,11 @@ _NO_BRANCH = compile_later(r"HEAD|.*(?:[~^:\\?*\[ ]|\.\.|@\{).*")
 _RANGE = compile_later(r"(?:\{[^}]*\}|[^{])*?\.\..*")
 
 
+def is_date_words(text: str) -> bool:
+    """Return whether a text is one of the date words that git reads, as `yesterday`."""
+    return bool(_DATE_WORDS.fullmatch(text))
+
+
 class RefTarget(NamedTuple):
     """A commit and the name it was found by.
 
@@ -89,7 +94,7 @@ class Refs:
         if branch:
             return self._target(local, local, branch)
         commit, at = self._find(name)
-        if not commit and _DATE_WORDS.fullmatch(name):
+        if not commit and is_date_words(name):
             return self._find_before(name, self._read_date(name), within)
         if not commit:
             suggestion = suggest_similar(name, self._names("refs/heads", "refs/tags"), "")
