@@ -100,7 +100,7 @@ def emitter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Have file events from our own emitter, and in another run from watchdog's."""
     if request.param == "ours" and sys.platform != "linux":
         pytest.skip("our emitter asks inotify, which is Linux's")
-    monkeypatch.setattr("vaultmem.storage.watcher._IS_OURS", request.param == "ours")
+    monkeypatch.setattr("vaultmem.storage.watcher._HAS_OWN_EMITTER", request.param == "ours")
     return str(request.param)
 
 

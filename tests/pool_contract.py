@@ -21,7 +21,7 @@ from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.packs.receipt import Expectation
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.fleet.clone import VaultSource
-from vaultmem.services.fleet.clones import LATE
+from vaultmem.services.fleet.clones import TIMEOUT_REASON
 from vaultmem.services.fleet.pool import Lane, Pool
 from vaultmem.services.hub.grants import Grant, GrantKind, GrantScope
 from vaultmem.services.hub.hub_access import PushIdentity
@@ -188,7 +188,7 @@ class PoolContract:
             meanwhile = pool.each(["crew"], partial(sleep, seconds=0.0)).results["crew"]
             assert meanwhile < long.result()
             late = pool.each(["crew", "pier"], partial(sleep, seconds=0.3), seconds=0.01)
-            assert late.missing == {"crew": LATE, "pier": LATE}
+            assert late.missing == {"crew": TIMEOUT_REASON, "pier": TIMEOUT_REASON}
         finally:
             pool.close()
 

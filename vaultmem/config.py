@@ -113,7 +113,7 @@ class Config(NamedTuple):
 _DEFAULTS = Config()._asdict()
 
 #: The new name of each renamed key. The old name works, and `doctor` prints the new one.
-RENAMED = {
+NEW_KEY_NAMES = {
     "archive_after": "archive_after_days",
     "context": "default_context",
     "contexts": "extra_packs",
@@ -198,7 +198,7 @@ def list_renamed(root: Path) -> list[str]:
     """Return the retired names of settings that a vaultmem.yaml uses."""
     file = root / CONFIG_NAME
     text = file.read_text(encoding="utf-8-sig") if file.is_file() else ""
-    return [each.name for each in _read_properties(_list_lines(text)) if each.name in RENAMED]
+    return [each.name for each in _read_properties(_list_lines(text)) if each.name in NEW_KEY_NAMES]
 
 
 def _list_lines(text: str) -> list[str]:
@@ -214,7 +214,9 @@ def _parse_keys(text: str) -> Config:
     if not lines:
         return Config()
     properties = _read_properties(lines)
-    properties = [prop._replace(name=RENAMED.get(prop.name, prop.name)) for prop in properties]
+    properties = [
+        prop._replace(name=NEW_KEY_NAMES.get(prop.name, prop.name)) for prop in properties
+    ]
     values = {prop.name: _read_value(prop) for prop in properties}
     for prop in properties:
         if prop.name in _LINES and _is_nested(prop, lines):
@@ -241,7 +243,7 @@ def override(config: Config, settings: Iterable[str]) -> Config:
             changes = _parse_keys(f"{name}: {value}\n")
         except VaultError as error:
             raise RefusedError(str(error).replace(CONFIG_NAME, f'"{setting}"', 1)) from None
-        name = RENAMED.get(name, name)
+        name = NEW_KEY_NAMES.get(name, name)
         config = config._replace(**{name: changes._asdict()[name]})
     if problem := rules.find_contradiction(config._asdict()):
         raise RefusedError(problem)

@@ -38,7 +38,7 @@ else:  # Slow to import, and type hints at run time do not need them.
 HOW_TO_SAY = "in a terminal, or on the page (`vaultmem serve --write`)"
 
 #: An empty environment.
-_NOTHING: Mapping[str, str] = {}
+_EMPTY_ENVIRONMENT: Mapping[str, str] = {}
 
 
 class UserFolders(NamedTuple):
@@ -398,7 +398,7 @@ def open_vault(
     folders: UserFolders | None = None,
     store: Store | None = None,
     patience: float = WRITER,
-    environment: Mapping[str, str] = _NOTHING,
+    environment: Mapping[str, str] = _EMPTY_ENVIRONMENT,
     here: Path | None = None,
     scope: Callable[[Vault], Vault] | None = None,
     pid: int | None = None,
@@ -439,7 +439,7 @@ def open_vault(
     if not agent and not by_person:
         agent = config.agent or (UNNAMED if by_person is False else "")
     if store is None:
-        store = Store(root, folders or find_user_folders(_NOTHING), patience)
+        store = Store(root, folders or find_user_folders(_EMPTY_ENVIRONMENT), patience)
     return Vault(
         store,
         config,

@@ -24,7 +24,7 @@ from vaultmem.services.watching.sync_hints import ChangeHints
 from vaultmem.storage.lock import READER, WRITER
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_EMPTY_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 
 
 class HubPrincipal(NamedTuple):
@@ -53,7 +53,7 @@ class Caller(NamedTuple):
     agent: str = ""
     session: str = ""
     ref: str = ""
-    environment: Mapping[str, str] = _NOTHING
+    environment: Mapping[str, str] = _EMPTY_ENVIRONMENT
     folder: Path | None = None
     pid: int = 0
     may_write: bool = False

@@ -16,7 +16,7 @@ from in_process import run_here
 
 import vaultmem.errors
 from vaultmem.cli.app import build_commands
-from vaultmem.cli.commands import RENAMED, describe_commands, read_rows
+from vaultmem.cli.commands import NEW_COMMAND_NAMES, describe_commands, read_rows
 from vaultmem.cli.quick_typer import extract_first_sentence
 from vaultmem.cli.topics import list_topics, read_topic
 from vaultmem.config import CONFIG_NAME, read_config
@@ -92,7 +92,7 @@ def test_help_is_found_by_every_way_to_ask_for_it() -> None:
 def test_what_a_command_was_called_still_works_and_says_what_it_is_called_now(
     make_vault: Make,
 ) -> None:
-    for before, now in RENAMED.items():
+    for before, now in NEW_COMMAND_NAMES.items():
         done = run_here(*before.split(), "--help")
         assert done.err == f"vaultmem: `{before}` is `{now}` now\n"
         name = " ".join(word for word in now.split() if word.isalpha())

@@ -9,7 +9,7 @@ import pytest
 
 from vaultmem.cli import topics
 from vaultmem.cli.topics import read_topic
-from vaultmem.config import CONFIG_NAME, RENAMED, Config, override, parse_config, read_config
+from vaultmem.config import CONFIG_NAME, NEW_KEY_NAMES, Config, override, parse_config, read_config
 from vaultmem.errors import RefusedError, VaultError
 
 REFERENCE = Path(topics.__file__).with_name(CONFIG_NAME)
@@ -187,5 +187,5 @@ def test_the_names_of_before_still_work() -> None:
     assert parse_config("results: 3\nwith: [a]\nstale_after: 9\n") == Config(
         recall_limit=3, companions=("a",), stale_after_days=9
     )
-    assert {*RENAMED.values()} <= {*Config._fields}
+    assert {*NEW_KEY_NAMES.values()} <= {*Config._fields}
     assert override(Config(), ["results=4"]).recall_limit == 4

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.merging.text import ConflictChoice, resolve_callouts
 from vaultmem.core.notes.conflict import (
-    SAID,
+    OTHER_TEXT,
     Callout,
     Placed,
     Speaker,
@@ -50,7 +50,9 @@ def test_callouts_are_taken_out_as_they_were_put_in(
         text = text.replace("```\n", "```\ncode\n```\n")
         places = []
     placed = [
-        Placed(Callout(SAID, Speaker("x" if named else ""), ("words", "")[:about], about), place)
+        Placed(
+            Callout(OTHER_TEXT, Speaker("x" if named else ""), ("words", "")[:about], about), place
+        )
         for place, about, named in places
         if place <= text.count("\n")
     ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vaultmem.core.indexing.section_texts import SectionTexts
 from vaultmem.core.indexing.term_arrays import (
-    MOST,
+    MAX_COUNTS,
     SHIFTS,
     TermArrays,
     TermCounter,
@@ -75,7 +75,7 @@ def count_one_by_one(
             lengths.append(len(terms))
             others = list_compounds(text) + list_stop_terms(text)
             for term, many in Counter(terms + others).items():
-                counts[number, encode(term)] += min(many, MOST[place]) << SHIFTS[place]
+                counts[number, encode(term)] += min(many, MAX_COUNTS[place]) << SHIFTS[place]
     return counts, sequence, lengths
 
 
@@ -134,7 +134,7 @@ def test_counts_that_do_not_fit_are_the_largest_that_do() -> None:
     found = TermCounter().count(sections)
 
     check_same(found, sections)
-    top = [many << shift for many, shift in zip(MOST, SHIFTS, strict=True)]
+    top = [many << shift for many, shift in zip(MAX_COUNTS, SHIFTS, strict=True)]
     assert found.packed[found.term == found.terms.index(b"tide")].tolist() == [sum(top), top[0]]
 
 

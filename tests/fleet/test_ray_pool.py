@@ -29,7 +29,7 @@ from works import (
 
 from vaultmem.errors import LockTimeoutError, NoteNotFoundError, VaultError
 from vaultmem.services.fleet.clone import VaultSource
-from vaultmem.services.fleet.clones import LATE
+from vaultmem.services.fleet.clones import TIMEOUT_REASON
 from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.search.run_query import Query
 
@@ -123,7 +123,7 @@ def test_what_others_push_is_seen_when_its_vault_is_asked(pool: Any, place: Path
 
 
 def test_a_late_vault_is_named_and_the_rest_answers(pool: Any) -> None:
-    assert set(pool.each(NAMES[:2], read_slowly, seconds=0.1).missing.values()) == {LATE}
+    assert set(pool.each(NAMES[:2], read_slowly, seconds=0.1).missing.values()) == {TIMEOUT_REASON}
     assert answers(pool)
 
 

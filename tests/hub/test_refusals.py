@@ -212,7 +212,7 @@ def test_bodies_that_are_too_large_or_too_slow(
     unchanged: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = unchanged.agent("porter", write="*")
-    monkeypatch.setattr(git_app, "_MOST_ASKED", 100_000)
+    monkeypatch.setattr(git_app, "_MAX_WANTS_BYTES", 100_000)
     monkeypatch.setattr(cgi.CgiLimits, "__new__", _impatient(cgi.CgiLimits))
     head = (
         "POST /git/harbour.git/git-upload-pack HTTP/1.1",

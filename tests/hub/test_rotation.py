@@ -12,7 +12,7 @@ from hub_serving import Team
 from in_process import run_here
 from support import git
 
-from vaultmem.services.hub.grants import SOON, read_grants
+from vaultmem.services.hub.grants import EXPIRY_WARNING_SECONDS, read_grants
 from vaultmem.services.hub.hub_folder import read_audit
 
 pytestmark = pytest.mark.campaign
@@ -55,7 +55,11 @@ def test_a_token_is_replaced_and_its_holder_warned(team: Team) -> None:
 
 def test_who_only_reads_is_warned_before_a_token_expires(team: Team) -> None:
     now = time.time()
-    for name, expires in (("soon", now + SOON - _DAY), ("later", now + SOON + _DAY), ("never", 0)):
+    for name, expires in (
+        ("soon", now + EXPIRY_WARNING_SECONDS - _DAY),
+        ("later", now + EXPIRY_WARNING_SECONDS + _DAY),
+        ("never", 0),
+    ):
         token = team.person(name, expires=expires, read="harbour")
         clone = team.clone("harbour", name, token)
         assert ("ends on" in run_here("sync", cwd=clone).err) == (name == "soon")

@@ -363,7 +363,7 @@ def test_what_waits_for_a_decision_is_listed_as_evidence_and_a_person_alone_sees
     async def scene(client: Client) -> None:
         for text in ("The cache holds 300 entries.", "The cache holds 400 entries."):
             await call(client, "remember", text=text)
-        monkeypatch.setattr("vaultmem.services.curation.review.COMPARED_AT_ONCE", 1)
+        monkeypatch.setattr("vaultmem.services.curation.review.MAX_COMPARED_NOTES", 1)
         assert "run `vaultmem review" in await refused(client, "history", action="review")
         monkeypatch.undo()
         found = await call(client, "history", action="review")
@@ -380,7 +380,7 @@ def test_what_waits_for_a_decision_is_listed_as_evidence_and_a_person_alone_sees
         assert (len(few["rows"]), few["cut"]) == (1, True)
 
         # A large vault is not compared while the client waits: what was last found is listed.
-        monkeypatch.setattr("vaultmem.services.curation.review.COMPARED_AT_ONCE", 1)
+        monkeypatch.setattr("vaultmem.services.curation.review.MAX_COMPARED_NOTES", 1)
         await call(client, "promote", paths=["half"])
         found = await call(client, "history", action="review")
         assert [row["action"] for row in found["rows"]] == ["contradiction"]

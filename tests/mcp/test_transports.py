@@ -18,7 +18,7 @@ from mcp.client.client import Client
 from serving import HELLO, call, connected, play_stdio, serving, told
 from support import wait_until
 
-from vaultmem.serve.http import HALF_OPEN
+from vaultmem.serve.http import MAX_SILENT_CONNECTIONS
 
 NOTES = {"notes/pier.md": "The pier is of oak.\n"}
 
@@ -153,7 +153,7 @@ def test_http_keeps_few_connections_that_say_nothing_and_none_for_long(make_vaul
         for each in silent:
             with contextlib.suppress(OSError):
                 each.send(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        wait_until(lambda: sum(map(is_closed, silent)) >= 300 - HALF_OPEN)
+        wait_until(lambda: sum(map(is_closed, silent)) >= 300 - MAX_SILENT_CONNECTIONS)
 
         async def scene() -> None:
             async with connected(port, token) as client:

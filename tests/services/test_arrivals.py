@@ -58,7 +58,7 @@ def test_what_comes_is_compared_told_and_shown_as_a_conflict(
     tell(anna, FEW, FERRY)
     send(ben, MANY, AGAIN, CHANNEL)
     monkeypatch.setattr(queue, "curate", compare_nothing)
-    monkeypatch.setattr(queue, "COMPARED_AT_ONCE", 1)
+    monkeypatch.setattr(queue, "MAX_COMPARED_NOTES", 1)
     told = anna.run("sync")
     assert told.code == 0
     assert told.out.endswith("\n3 to review: `vaultmem review`\n")

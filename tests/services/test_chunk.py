@@ -85,7 +85,7 @@ def describe(chunks: Sequence[tuple[Sequence[ReadJob], Chunk]]) -> list[Any]:
 @pytest.fixture
 def many(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[ReadJob]:
     """Return jobs of two dozen chunks, read by two helpers."""
-    monkeypatch.setattr(chunks_of_notes, "MANY", 1)
+    monkeypatch.setattr(chunks_of_notes, "MIN_PARALLEL_JOBS", 1)
     monkeypatch.setattr(chunks_of_notes, "_CHUNK", 10)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     write_notes(root, {f"n{n}.md": f"# Note {n}\n\nferry {n}\n" * (n % 7) for n in range(230)})

@@ -11,7 +11,7 @@ from pool_contract import Remotes, remotes, three
 
 from vaultmem.core.packs.receipt import read_plain
 from vaultmem.services.fleet.clone import VaultSource
-from vaultmem.services.fleet.clones import LATE
+from vaultmem.services.fleet.clones import TIMEOUT_REASON
 from vaultmem.services.packs.build import AskPack
 from vaultmem.services.search.run_query import Query
 
@@ -31,7 +31,7 @@ class LosingPool(PicklingPool):
             return super().call_parts(given, work, opening, *args)
         rest = {name: own for name, own in given.items() if name != "pier"}
         found = super().call_parts(rest, work, opening, *args)
-        found.missing["pier"] = LATE
+        found.missing["pier"] = TIMEOUT_REASON
         return found
 
     def lose(self, late: int) -> None:
@@ -57,7 +57,7 @@ def test_a_vault_that_is_late_in_any_step_is_named_and_the_rest_is_asked_again(
         found = pool.recall(None, _ASKED)
         if found.missing:
             lost += 1
-            assert found.missing == {"pier": LATE}
+            assert found.missing == {"pier": TIMEOUT_REASON}
             assert found.answer == rest
         else:  # The step was for other vaults.
             assert found == whole
@@ -69,8 +69,8 @@ def test_a_pack_names_who_was_late(pool: LosingPool) -> None:
     asked = AskPack("which lamp is green", counts=False, receipt=False)
     pool.lose(3)
     found = pool.pack(None, asked)
-    assert found.missing == {"pier": LATE}
-    assert f"Not asked: pier ({LATE})." in found.answer.pack.text
+    assert found.missing == {"pier": TIMEOUT_REASON}
+    assert f"Not asked: pier ({TIMEOUT_REASON})." in found.answer.pack.text
     assert "pier is red" not in read_plain(found.answer.pack.text)
 
 

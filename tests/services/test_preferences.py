@@ -25,7 +25,7 @@ from vaultmem.services.lifecycle.transition import change_state, promote_notes
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.packs.build import make_pack
 from vaultmem.services.packs.receipts import replay_receipt, store_receipt
-from vaultmem.services.search.annotations import WISH as WISH_LABEL
+from vaultmem.services.search.annotations import WISH_LABEL as WISH_LABEL
 from vaultmem.services.search.recall import recall
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.sessions.begin import NewSession, start_session

@@ -19,7 +19,7 @@ from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.memory.remember import Memory
 from vaultmem.services.watching.idle import IdleTasks
 from vaultmem.services.watching.watch import WatchLoop
-from vaultmem.storage.git.maintenance import MANY
+from vaultmem.storage.git.maintenance import MAX_LOOSE_OBJECTS
 
 BELL = Memory("The bell rings at seven in the morning.", title="Bell", state=NoteState.CANDIDATE)
 LONG = " ".join(
@@ -31,7 +31,7 @@ QUESTIONS = ("when does the bell ring", "bell in the morning", "what rings at se
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a watcher come to rest soon."""
-    monkeypatch.setattr("vaultmem.services.watching.watch._TICK", 0.05)
+    monkeypatch.setattr("vaultmem.services.watching.watch._CHECK_INTERVAL_SECONDS", 0.05)
 
 
 def take_turns(loop: WatchLoop, count: int = 5) -> None:
@@ -93,11 +93,11 @@ def test_a_watcher_has_git_pack_what_it_keeps_one_by_one(
     make_vault: Make, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_vault({"notes/bell.md": "# Bell\n"})
-    for number in range(MANY):
+    for number in range(MAX_LOOSE_OBJECTS):
         (root / f"unseen-{number}.txt").write_text(f"{number}\n")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "many")
-    monkeypatch.setattr("vaultmem.services.watching.idle._UPKEEP", 0.0)
+    monkeypatch.setattr("vaultmem.services.watching.idle._UPKEEP_SECONDS", 0.0)
     resting = IdleTasks(opened(root))
     git(root, "config", "gc.auto", "0")
     assert resting.tidy() == ""

@@ -265,7 +265,7 @@ def test_who_stops_a_long_sync_hears_what_is_kept_of_it(
     vault = opened(make_vault())
     sync_vault(vault)
     write_notes(vault.root, {f"notes/n{n}.md": f"gangway {n}\n" for n in range(300)})
-    monkeypatch.setattr(update_index, "_KEPT_AFTER", 0.0)
+    monkeypatch.setattr(update_index, "_FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(ProgressLine, "is_open", True)
 
     def stop(done: int, total: int) -> None:

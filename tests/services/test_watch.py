@@ -162,7 +162,7 @@ def test_a_save_is_in_the_index_once_the_loop_has_settled(make_vault: Make, watc
 def test_one_save_is_told_once_and_rest_brings_nothing_new(
     make_vault: Make, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vaultmem.services.watching.watch._REST", 0.5)
+    monkeypatch.setattr("vaultmem.services.watching.watch._FULL_SCAN_DELAY_SECONDS", 0.5)
     root = make_vault({"notes/old.md": "# Old\n\ngangway\n", "notes/b.md": "# B\n"})
     loop, told = watch(root)
     told.clear()
@@ -200,7 +200,7 @@ def test_a_commit_by_the_person_is_noticed(make_vault: Make, watch: Watch) -> No
 def test_five_saves_in_a_moment_are_one_rewriting_or_two(
     make_vault: Make, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vaultmem.services.watching.watch._CALM", 2.0)
+    monkeypatch.setattr("vaultmem.services.watching.watch._RENDER_INTERVAL_SECONDS", 2.0)
     root = make_vault({"MEMORY.md": "# Memory\n\nNumber 0.\n"})
     loop, told = watch(root)
     for number in range(1, 6):

@@ -108,7 +108,7 @@ def test_no_save_is_lost_where_the_system_tells_of_no_writer(
 
     edit_beside_an_editor(tmp_path, way, 12, 0.003)
 
-    monkeypatch.setattr(displaced_files, "_QUIET", 0.0)  # Seconds have passed.
+    monkeypatch.setattr(displaced_files, "_QUIET_SECONDS", 0.0)  # Seconds have passed.
     assert find_lost(tmp_path, 12) == []
     assert not list((tmp_path / NOTE).parent.glob(".vaultmem-*"))
 

@@ -23,7 +23,7 @@ from whoosh import index as whoosh_index
 
 from vaultmem.core.indexing.rows import NoteRows
 from vaultmem.core.indexing.section_texts import SectionTexts
-from vaultmem.core.indexing.term_arrays import MOST, TermCounter
+from vaultmem.core.indexing.term_arrays import MAX_COUNTS, TermCounter
 from vaultmem.core.search.terms import FIELDS
 from vaultmem.errors import DamagedError, VaultError
 from vaultmem.storage.index import segment_encoding
@@ -418,7 +418,7 @@ def test_counts_that_do_not_fit_are_the_largest_that_do(open_index: OpenIndex) -
 
     rows, codes = index.snapshot().term("w1")
     assert rows.tolist() == [0, 1]
-    assert index.snapshot().counts[codes].tolist() == [list(MOST), [0, 0, 1]]
+    assert index.snapshot().counts[codes].tolist() == [list(MAX_COUNTS), [0, 0, 1]]
 
 
 def test_a_snapshot_stays_whole_while_another_object_writes(open_index: OpenIndex) -> None:

@@ -133,7 +133,7 @@ def test_no_path_leads_out_of_the_vault(served: Served, path: str) -> None:
 def test_a_body_that_does_not_come_is_not_waited_for(
     owned: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vaultmem.web.access._PATIENCE", 0.05)
+    monkeypatch.setattr("vaultmem.web.access._BODY_TIMEOUT_SECONDS", 0.05)
     sent: list[dict[str, object]] = []
     parts = iter([{"type": "http.request", "body": b"commit=", "more_body": True}])
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import vaultmem
-from vaultmem.cli.commands import RENAMED, describe_commands, find_home, read_rows
+from vaultmem.cli.commands import NEW_COMMAND_NAMES, describe_commands, find_home, read_rows
 from vaultmem.cli.opening import end_process, remember_globals, run
 from vaultmem.cli.options import AgentOption, RefOption, SessionOption, VaultsOption
 from vaultmem.cli.output import warn
@@ -47,8 +47,8 @@ class _Commands(PlainGroup):
             args = [*args[1:], "--help"]
             name = args[0]
         phrase = " ".join(args[:2])
-        if new_name := RENAMED.get(name) or RENAMED.get(phrase):
-            old = name if name in RENAMED else phrase
+        if new_name := NEW_COMMAND_NAMES.get(name) or NEW_COMMAND_NAMES.get(phrase):
+            old = name if name in NEW_COMMAND_NAMES else phrase
             warn(f"`{old}` is `{new_name}` now")
             prefix, _, suffix = new_name.partition(" ... ")
             args = [*prefix.split(), *args[len(old.split()) :], *suffix.split()]

@@ -108,7 +108,7 @@ Not in the list
 
 #: Old and new names of commands; given words replace `...` or come last. Old names work until the
 #: next version.
-RENAMED = {
+NEW_COMMAND_NAMES = {
     "backlinks": "links --to",
     "branches": "branch",
     "conflicts": "resolve",
@@ -168,7 +168,7 @@ Keep an agent's long-term memory as a folder of markdown in git.
 Usage: vaultmem [OPTIONS] COMMAND [ARGS]...
 """
 
-_TAIL = """\
+_OPTIONS_HELP = """\
 Options, before the command or after it
   --vault DIR    Vault folder or name.  [default: the vault around this folder]
   --agent ID     Agent that writes.  [default: the calling agent, or you]
@@ -222,4 +222,4 @@ def describe_commands() -> str:
         lines.append(line)
     names = [row.split()[0] for row in hidden.splitlines()[1:]]
     lines += ["", "For programs, and for measuring", f"  {', '.join(names[:6])},"]
-    return "\n".join([*lines, f"  {', '.join(names[6:])}", "", _TAIL])
+    return "\n".join([*lines, f"  {', '.join(names[6:])}", "", _OPTIONS_HELP])

@@ -21,7 +21,7 @@ from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import find_user_folders
 
 #: Maximum number of completions, and bytes of a note searched for headings.
-_MOST, _BYTES = 300, 1024 * 1024
+_MAX_COMPLETIONS, _BYTES = 300, 1024 * 1024
 
 _HEADING = re.compile(r"^#{1,6} +(.+?)(?: +#+)? *\r?$", re.MULTILINE)
 
@@ -39,7 +39,10 @@ def offer_values(ctx: Any, param: Any) -> None:
             try:
                 offered = offer(_Asked(ctx), incomplete)
                 names = (each for each in offered if each.startswith(incomplete))
-                return [CompletionItem(_quote(each)) for each in list(dict.fromkeys(names))[:_MOST]]
+                return [
+                    CompletionItem(_quote(each))
+                    for each in list(dict.fromkeys(names))[:_MAX_COMPLETIONS]
+                ]
             except Exception:  # noqa: BLE001 - no errors while the user types.
                 return []
 

@@ -101,9 +101,9 @@ def review(
             raise typer.BadParameter("give --only candidate with --accept-all or --reject-all")
         _decide_all(vault, accept_all, reason, context.as_json)
         return
-    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
+    from vaultmem.services.curation.incoming_notes import REVIEW_COMPARE_SECONDS, compare_incoming
 
-    compare_incoming(vault, WHOLE)
+    compare_incoming(vault, REVIEW_COMPARE_SECONDS)
     queue = list_review(vault, *request, progress=ProgressLine("comparing notes"))
     if context.as_json:
         emit_json(LIST_REVIEW.data(queue))

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 #: Maximum number of listed questions.
-_LISTED = 20
+_MAX_LISTED_QUESTIONS = 20
 
 #: Other notes listed for a note that was not found.
-_INSTEAD = 3
+_MAX_OTHER_NOTES = 3
 
 
 @takes("vault", "ref", "as_json")
@@ -175,12 +175,12 @@ def _print_missing(evaluation: Evaluation, file: str) -> None:
     print_line(
         f"{len(failures):,} not answered among the first {evaluation.options.depth} results:"
     )
-    for question, each in failures[:_LISTED]:
+    for question, each in failures[:_MAX_LISTED_QUESTIONS]:
         print_styled(_describe_question(file, question), "bold", f"  ({each.match_strength})")
         for address, place, state in zip(question.notes, each.places, each.states, strict=True):
             if not place:
                 print_line(f"    not found  {one_line(address)}{_describe_state(state)}")
-        for path in [each for each in each.found if each not in question.notes][:_INSTEAD]:
+        for path in [each for each in each.found if each not in question.notes][:_MAX_OTHER_NOTES]:
             print_styled("    instead    ", "dim", path)
     _print_rest(failures)
 
@@ -198,7 +198,7 @@ def _print_changed(evaluation: Evaluation, file: str) -> None:
         f"{len(differences):,} of {len(evaluation.questions):,} questions "
         "are answered otherwise there:"
     )
-    for question, a, b in differences[:_LISTED]:
+    for question, a, b in differences[:_MAX_LISTED_QUESTIONS]:
         delta = sum(b.values) - sum(a.values)
         word, style = ("better", "green") if delta > 0 else ("worse ", "red")
         print_styled(word, style, f"  {_describe_question(file, question)}")
@@ -229,8 +229,8 @@ def _describe_state(state: str) -> str:
 
 
 def _print_rest(listed: Sequence[object]) -> None:
-    if len(listed) > _LISTED:
-        print_line(f"... and {len(listed) - _LISTED:,} more; --json has all")
+    if len(listed) > _MAX_LISTED_QUESTIONS:
+        print_line(f"... and {len(listed) - _MAX_LISTED_QUESTIONS:,} more; --json has all")
 
 
 # The command that computes vectors for semantic recall.

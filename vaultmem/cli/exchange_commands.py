@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-_MOST_NAMED = 10
+_MAX_WARNINGS = 10
 
 
 @offers(Filters)
@@ -106,10 +106,10 @@ def _export_archive(vault: Vault, file: Path, as_json: bool) -> None:
     counts = ((result.notes, "note"), (result.files - result.notes, "other file"))
     extra_counts = ((result.commits, "commit"), (result.receipts, "receipt"))
     print_line(f"  {', '.join(pluralize(*each) for each in (*counts, *extra_counts))}")
-    for path, reason in [*result.skipped.items()][:_MOST_NAMED]:
+    for path, reason in [*result.skipped.items()][:_MAX_WARNINGS]:
         warn(f"left out: {path}: {reason}")
-    if len(result.skipped) > _MOST_NAMED:
-        warn(f"left out: {len(result.skipped) - _MOST_NAMED:,} more")
+    if len(result.skipped) > _MAX_WARNINGS:
+        warn(f"left out: {len(result.skipped) - _MAX_WARNINGS:,} more")
     print_line("It is not encrypted. On another machine: vaultmem import archive FILE FOLDER")
 
 
@@ -158,7 +158,7 @@ def _export_pages(vault: Vault, html: str, as_json: bool) -> None:
 
 # The import command: an archived vault, or memories of other programs.
 
-_SHOWN = 12
+_MAX_LISTED_ITEMS = 12
 
 _COLOURS = {
     "new": "green",
@@ -275,15 +275,17 @@ def _print_report(report: ImportReport) -> None:
     shown_counts: dict[str, int] = {}
     for each in report.items:
         shown_counts[each.outcome] = shown_counts.get(each.outcome, 0) + 1
-        if each.outcome is ImportOutcome.KNOWN or shown_counts[each.outcome] > _SHOWN:
+        if each.outcome is ImportOutcome.KNOWN or shown_counts[each.outcome] > _MAX_LISTED_ITEMS:
             continue
         text = f"{each.path}  ({each.remark})" if each.remark else each.path
         rest = text if each.path else f"{each.item}: {each.remark}"
         print_styled(f"{each.outcome:<11}", _COLOURS.get(each.outcome, "dim"), f"  {rest}")
     for outcome in ImportOutcome:
-        if (number := report.count(outcome)) > _SHOWN and outcome is not ImportOutcome.KNOWN:
-            print_line(f"{outcome:<11}  {number - _SHOWN:,} more")
-    files = report.counts.items() if len(report.counts) <= _SHOWN else [_join(report)]
+        if (
+            number := report.count(outcome)
+        ) > _MAX_LISTED_ITEMS and outcome is not ImportOutcome.KNOWN:
+            print_line(f"{outcome:<11}  {number - _MAX_LISTED_ITEMS:,} more")
+    files = report.counts.items() if len(report.counts) <= _MAX_LISTED_ITEMS else [_join(report)]
     for name, counts in files:
         parts = [f"{number:,} {outcome}" for outcome, number in sorted(counts.items())]
         print_line(f"{name}: {', '.join(parts)}")
@@ -391,10 +393,10 @@ def _print_primed(source: str, plan: PrimePlan, dry_run: bool) -> None:
         ("changed", plan.changed),
         ("removed", plan.removed),
     ):
-        for path in paths[:_SHOWN]:
+        for path in paths[:_MAX_LISTED_ITEMS]:
             print_styled(f"{would}{name:<7}  ", "green", one_line(path))
-        if len(paths) > _SHOWN:
-            print_line(f"{would}{name:<7}  {len(paths) - _SHOWN:,} more")
+        if len(paths) > _MAX_LISTED_ITEMS:
+            print_line(f"{would}{name:<7}  {len(paths) - _MAX_LISTED_ITEMS:,} more")
     for path, reason in plan.kept_notes.items():
         print_styled("kept     ", "yellow", f"{one_line(path)}  ({reason})")
     print_line(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vaultmem.services.fleet.jobs import Differing, FleetComparison, FleetNote, Mentions
 
 #: Maximum number of problems printed; JSON has all.
-_NAMED = 20
+_MAX_LISTED_PROBLEMS = 20
 
 _FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=work.FILE_HELP)]
 _FleetArgument = Annotated[str, typer.Argument(metavar="FLEET", help=work.FLEET_HELP)]
@@ -240,9 +240,9 @@ def _show_status(pool_status: PoolStatus, as_json: bool) -> None:
         _print_node(each, width)
     if pool_status.problems:
         print_line()
-    for name, why in list(pool_status.problems.items())[:_NAMED]:
+    for name, why in list(pool_status.problems.items())[:_MAX_LISTED_PROBLEMS]:
         print_styled(name, "yellow", f": {one_line(why)}")
-    if (more := len(pool_status.problems) - _NAMED) > 0:
+    if (more := len(pool_status.problems) - _MAX_LISTED_PROBLEMS) > 0:
         print_line(f"and {pluralize(more, 'more vault')}")
 
 

@@ -38,7 +38,7 @@ _RAY = "ray:"
 _QUESTION = 60.0
 
 #: Maximum number of vaults printed without a response; JSON has all.
-_NAMED = 20
+_MAX_LISTED_VAULTS = 20
 
 
 FILE_HELP = "A line NAME REMOTE [BRANCH] for each vault; or a folder of bare repositories."
@@ -203,12 +203,12 @@ def _make_job(fleet: str, vault: str) -> Job:
 
 def warn_missing(missing: Mapping[str, str], behind: Mapping[str, str] | None = None) -> None:
     """Print the vaults that are missing from a result, or whose clones are out of date."""
-    for name, why in list(missing.items())[:_NAMED]:
+    for name, why in list(missing.items())[:_MAX_LISTED_VAULTS]:
         warn(f"{name}: not asked: {why}")
-    if (more := len(missing) - _NAMED) > 0:
+    if (more := len(missing) - _MAX_LISTED_VAULTS) > 0:
         warn(f"and {pluralize(more, 'more vault')} not asked")
     if behind:
-        names = ", ".join(list(behind)[:_NAMED])
+        names = ", ".join(list(behind)[:_MAX_LISTED_VAULTS])
         warn(f"as their clones were, for their remotes were not read: {names}")
 
 

@@ -72,7 +72,7 @@ def record_here(hub: Hub, action: str, vaults: Iterable[str], details: dict[str,
 _Vaults = list[str]
 
 #: How long a replaced token stays valid.
-_GRACE = "7d"
+_ROTATION_GRACE = "7d"
 
 
 def grant(
@@ -188,7 +188,9 @@ def _rotate(hub: Hub, name: str, grace: str, expiry: float, as_json: bool) -> No
     from vaultmem.core.text.timestamps import parse_age
     from vaultmem.services.hub.grants import rotate
 
-    old, new_grant, token = rotate(hub, name, time.time(), parse_age(grace or _GRACE), expiry)
+    old, new_grant, token = rotate(
+        hub, name, time.time(), parse_age(grace or _ROTATION_GRACE), expiry
+    )
     details = {
         "name": new_grant.name,
         "id": new_grant.id,

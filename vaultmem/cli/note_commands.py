@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 #: Maximum column width in characters for alignment.
-_LONGEST = 60
+_MAX_COLUMN_CHARS = 60
 
 #: A text that looks like a commit or day; it determines the error if neither is found, nor a note.
 _COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$")
@@ -135,9 +135,9 @@ def list_(
         ]
         for name, each in records
     ]
-    lines = align(rows, _LONGEST)
+    lines = align(rows, _MAX_COLUMN_CHARS)
     if lines and not fits_terminal(max(lines, key=len)):  # A path's last part also names the note.
-        lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _LONGEST)
+        lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _MAX_COLUMN_CHARS)
     for line in lines:
         print_line(truncate_to_terminal(line.rstrip()))
     print_line(pluralize(len(records), "note"))

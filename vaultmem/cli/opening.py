@@ -310,9 +310,12 @@ def _compare_incoming() -> None:
     for vault in _opened:
         with contextlib.suppress(VaultError, OSError):
             if vault.notices.written and vault.state.get("arrived"):
-                from vaultmem.services.curation.incoming_notes import BESIDE, compare_incoming
+                from vaultmem.services.curation.incoming_notes import (
+                    QUICK_COMPARE_SECONDS,
+                    compare_incoming,
+                )
 
-                compare_incoming(vault, BESIDE)
+                compare_incoming(vault, QUICK_COMPARE_SECONDS)
 
 
 def end_process(code: int) -> NoReturn:

@@ -101,7 +101,7 @@ ONLY_HERE = "127.0.0.1"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 #: The help of options that nearly every command has; `vaultmem help environment` has more.
-_SHARED: tuple[Any, ...] = (
+_SHARED_OPTIONS: tuple[Any, ...] = (
     VaultOption,
     VaultsOption,
     AgentOption,
@@ -109,7 +109,9 @@ _SHARED: tuple[Any, ...] = (
     RefOption,
     JsonOption,
 )
-SHARED_HELP = {each.__metadata__[0].help for each in _SHARED} | {"Show this message and exit."}
+SHARED_HELP = {each.__metadata__[0].help for each in _SHARED_OPTIONS} | {
+    "Show this message and exit."
+}
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: Shorter tokens can be guessed.
-_LEAST = 16
+_MIN_TOKEN_CHARS = 16
 
 
 def register(app: typer.Typer) -> None:
@@ -190,8 +190,8 @@ def read_token(file: Path) -> str:
     if file.stat().st_mode & 0o077:
         raise RefusedError(f"{file}: others can read it; run `chmod 600 {file}`")
     token = file.read_text(encoding="ascii").strip()
-    if len(token) < _LEAST:
-        raise RefusedError(f"{file}: a token needs {_LEAST} characters or more")
+    if len(token) < _MIN_TOKEN_CHARS:
+        raise RefusedError(f"{file}: a token needs {_MIN_TOKEN_CHARS} characters or more")
     return token
 
 

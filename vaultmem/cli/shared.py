@@ -144,7 +144,7 @@ def _fill(request: Any, context: CommandContext) -> Any:
     return request._replace(**{each.field: getattr(context, each.name) for each in empty})
 
 
-_BEHIND = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT})
+_POSITIONAL_FORMS = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT})
 
 
 def _annotate(argument: Argument) -> Any:
@@ -154,7 +154,7 @@ def _annotate(argument: Argument) -> Any:
         kind = str
     elif argument.kind not in {str, int, float, bool} or arg.takes in {Takes.WORDS, Takes.INPUT}:
         kind = list[str]
-    if arg.takes in _BEHIND:
+    if arg.takes in _POSITIONAL_FORMS:
         reads = "; - reads standard input." if arg.takes is Takes.INPUT else ""
         help_text = arg.help.removesuffix(".") + reads if reads else arg.help
         metavar = arg.metavar or argument.name.upper()

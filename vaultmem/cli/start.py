@@ -29,7 +29,7 @@ _WARM_VERBS = {
 }
 
 #: Settings that change Python itself; they must be the same in the watcher.
-_SAME = ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8")
+_PYTHON_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING", "PYTHONUTF8")
 
 
 def main() -> None:
@@ -133,7 +133,7 @@ def same_settings() -> list[str]:
     """Return the settings that a watcher and its caller must share."""
     from vaultmem.storage.watch_socket import PLACES
 
-    return [os.environ.get(name, "") for name in (*PLACES, *_SAME)]
+    return [os.environ.get(name, "") for name in (*PLACES, *_PYTHON_VARIABLES)]
 
 
 def _answer_warm(arguments: list[str]) -> int | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 #: Maximum number of lines with credentials that `init` prints before it asks.
-_SHOWN = 20
+_MAX_LISTED_CREDENTIALS = 20
 
 
 @takes("agent", "as_json")
@@ -176,10 +176,10 @@ def _ask_to_allow(plan: InitPlan) -> bool:
 
     notes = pluralize(len(plan.kept_out), "file")
     typer.echo(f"\nThese lines look like credentials, in {notes}:", err=True)
-    for place, line in show_leaks(plan.root, plan.credentials[:_SHOWN]):
+    for place, line in show_leaks(plan.root, plan.credentials[:_MAX_LISTED_CREDENTIALS]):
         typer.echo(clean_text(f"  {place}{f'  {line}' if line else ''}"), err=True)
-    if len(plan.credentials) > _SHOWN:
-        typer.echo(f"  and {len(plan.credentials) - _SHOWN:,} more", err=True)
+    if len(plan.credentials) > _MAX_LISTED_CREDENTIALS:
+        typer.echo(f"  and {len(plan.credentials) - _MAX_LISTED_CREDENTIALS:,} more", err=True)
     question = "[k]eep these files out of git, [c]ommit them anyway, or [s]top?"
     answers = {"k": False, "keep": False, "c": True, "commit": True}
     while (reply := typer.prompt(question, "k", err=True).strip().lower()) not in answers:

@@ -21,7 +21,14 @@ from vaultmem.cli.opening import cache_vault, run
 from vaultmem.cli.start import is_warm, same_settings
 from vaultmem.environment import on_behalf, open_named_vault
 from vaultmem.storage.lock import READER
-from vaultmem.storage.watch_socket import BEAT, MAX_ANSWER, MAX_QUESTION, SENT, Listener, read_words
+from vaultmem.storage.watch_socket import (
+    HEARTBEAT_SECONDS,
+    MAX_ANSWER,
+    MAX_QUESTION,
+    SENT,
+    Listener,
+    read_words,
+)
 from vaultmem.vault import Vault
 
 # A stream that one thread can redirect for itself.
@@ -80,19 +87,19 @@ class DividedStream(io.TextIOBase):
 
 
 #: Timeout in seconds for a caller to send its request and read the response.
-_PATIENCE = 2.0
+_CALLER_TIMEOUT_SECONDS = 2.0
 
 #: Timeout in seconds for the watcher to see the last change.
-_SETTLED = 1.0
+_SETTLE_SECONDS = 1.0
 
 #: Timeout in seconds in the queue; the caller then runs the command itself.
 _TURN = 0.25
 
 #: Maximum number of concurrent callers; others run their commands themselves.
-_WAITING = 32
+_MAX_CALLERS = 32
 
 #: Seconds after the start before the commands are imported without a request.
-_SOON = 2.0
+_IMPORT_DELAY_SECONDS = 2.0
 
 #: Maximum digits of a request's length.
 _MAX_LENGTH = 20
@@ -131,9 +138,9 @@ class WarmServer:
     ) -> None:
         self._root = root
         self._admit = admit
-        self._resolve: Callable[[], bool] = partial(settle, _SETTLED)
-        self._free = threading.Semaphore(_WAITING)
-        self._listener = Listener(os.fspath(path), _WAITING)
+        self._resolve: Callable[[], bool] = partial(settle, _SETTLE_SECONDS)
+        self._free = threading.Semaphore(_MAX_CALLERS)
+        self._listener = Listener(os.fspath(path), _MAX_CALLERS)
         self._out = DividedStream(sys.stdout)
         self._err = DividedStream(sys.stderr)
         self._work: queue.SimpleQueue[tuple[Future[_Answer], list[str]] | None]
@@ -157,7 +164,7 @@ class WarmServer:
         self._listener.close()
         self._work.put(None)
         for thread in self._threads:
-            thread.join(timeout=_PATIENCE)
+            thread.join(timeout=_CALLER_TIMEOUT_SECONDS)
 
     def _accept(self) -> None:
         """Greet each caller at once."""
@@ -178,7 +185,7 @@ class WarmServer:
         """Read one caller's request and send the response; pass agents to `admit`."""
         is_agent = False
         try:
-            connection.settimeout(_PATIENCE)
+            connection.settimeout(_CALLER_TIMEOUT_SECONDS)
             is_agent = connection.recv(1, socket.MSG_PEEK) == b"{"
             if not is_agent:
                 self._answer_command(connection)
@@ -198,11 +205,11 @@ class WarmServer:
             work: Future[_Answer] = Future()
             self._work.put((work, words))
             answer = _wait(work, connection)
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(_CALLER_TIMEOUT_SECONDS)
         _send(connection, answer)
 
     def _serve(self) -> None:
-        wait: float | None = _SOON
+        wait: float | None = _IMPORT_DELAY_SECONDS
         while True:
             try:
                 job = self._work.get(timeout=wait)
@@ -240,7 +247,9 @@ class WarmServer:
 
     def _read_question(self, connection: socket.socket) -> list[str]:
         """Return the words of a request; raise ValueError if it is for another watcher."""
-        version, root, *words = read_words(_read_all(connection, time.monotonic() + _PATIENCE))
+        version, root, *words = read_words(
+            _read_all(connection, time.monotonic() + _CALLER_TIMEOUT_SECONDS)
+        )
         if (version, root) != (vaultmem.__version__, str(self._root)):
             raise ValueError("not for this watcher")
         return words
@@ -331,7 +340,7 @@ def _wait(work: Future[_Answer], connection: socket.socket) -> _Answer:
     end = time.monotonic() + _TURN
     while True:
         with contextlib.suppress(TimeoutError):
-            return work.result(BEAT)
+            return work.result(HEARTBEAT_SECONDS)
         if time.monotonic() > end and work.cancel():
             raise ValueError("it is not their turn")
         connection.sendall(b"\n")

@@ -23,7 +23,7 @@ _KINDS: dict[str, tuple[type[HTTPConnection], int]] = {
 }
 
 #: Maximum seconds between two heartbeats of an event stream.
-_BEAT = 40.0
+_MAX_HEARTBEAT_SECONDS = 40.0
 
 
 class Client:
@@ -168,7 +168,9 @@ class Client:
 
     def events(self) -> Iterator[list[str]]:
         """Yield the paths that might have changed, in batches, until the server ends."""
-        with contextlib.closing(self._connect(max(self._timeout, _BEAT))) as connection:
+        with contextlib.closing(
+            self._connect(max(self._timeout, _MAX_HEARTBEAT_SECONDS))
+        ) as connection:
             answer = self._send(connection, "GET", "/events", None, {})
             while line := self._read_line(answer):
                 if line.startswith(b"data:"):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 #: Steps of one comparison (see `diff_lines`); low because recall waits for it.
-_MOST_STEPS = 100_000
+_MAX_STEPS = 100_000
 
 
 def compare_anchor(anchor: Anchor, old: bytes, new: bytes) -> AnchorCheck:
@@ -59,7 +59,7 @@ def locate_anchor(anchor: Anchor, old: bytes, new: bytes) -> tuple[int, int] | N
         span = find_symbol(anchor.path, old_lines, anchor.symbol) or (0, 0)
     if span[0] >= span[1]:
         return None
-    hunks = diff_lines(old_lines, new_lines, _MOST_STEPS)
+    hunks = diff_lines(old_lines, new_lines, _MAX_STEPS)
     if any(_count_in(hunk, *span) for hunk in hunks):
         block = old_lines[slice(*span)]
         if (start := _find_moved(old_lines, new_lines, block)) is not None:
@@ -85,7 +85,7 @@ def _follow_lines(
     start, end = span
     if _find_moved(old_lines, new_lines, old_lines[start:end]) is not None:
         return AnchorCheck(anchor, AnchorStatus.HOLDS)
-    hunks = diff_lines(old_lines, new_lines, _MOST_STEPS)
+    hunks = diff_lines(old_lines, new_lines, _MAX_STEPS)
     changed = sum(_count_in(hunk, start, end) for hunk in hunks)
     if not changed:
         return AnchorCheck(anchor, AnchorStatus.HOLDS)
@@ -94,7 +94,7 @@ def _follow_lines(
         block = old_lines[start:end]
         shared_size = sum(
             len("".join(block[a : a + n]).strip())
-            for a, _, n in match_lines(block, new_lines, _MOST_STEPS)
+            for a, _, n in match_lines(block, new_lines, _MAX_STEPS)
         )
         size = len("".join(line.strip() for line in block))
         if 2 * shared_size < size or not size:
@@ -116,7 +116,7 @@ def _count_in(hunk: Hunk, start: int, end: int) -> int:
 
 
 def _count_changed(old_lines: Sequence[str], new_lines: Sequence[str]) -> int:
-    hunks = diff_lines(old_lines, new_lines, _MOST_STEPS)
+    hunks = diff_lines(old_lines, new_lines, _MAX_STEPS)
     return sum(max(h.end - h.start, h.new_end - h.new_start) for h in hunks)
 
 
@@ -145,7 +145,7 @@ def _split(data: bytes) -> list[str]:
 
 _PYTHON = (".py", ".pyi")
 
-_DEFINES = (
+_DEFINITION_KEYWORDS = (
     r"function|func|fn|def|class|struct|enum|union|trait|impl|interface|type|const|let|var|val"
     r"|static|module|namespace|package|sub|proc|macro_rules!|\#\s*define"
 )
@@ -223,7 +223,9 @@ def _find_by_layout(lines: Sequence[str], symbol: str) -> tuple[int, int] | None
     """Return the lines from a definition to the next line with the same or a smaller indent."""
     name = re.escape(symbol.rpartition(".")[2])
     name_pattern = re.compile(rf"(?<![\w$]){name}(?![\w$])")
-    definition = re.compile(rf"(?:^|[\s(])(?:{_DEFINES})\b[^=]*?(?<![\w$.]){name}(?![\w$])")
+    definition = re.compile(
+        rf"(?:^|[\s(])(?:{_DEFINITION_KEYWORDS})\b[^=]*?(?<![\w$.]){name}(?![\w$])"
+    )
     assignment = re.compile(rf"(?:^|\s|[*&.]){name}\s*(?:[:=]|\([^;]*$)")
     places = [number for number, line in enumerate(lines) if name_pattern.search(line)]
     for pattern in (definition, assignment):

@@ -165,10 +165,10 @@ def describe_checks(checks: Sequence[AnchorCheck]) -> str:
     """Return the states of anchors in one line, changed ones first; "" without anchors."""
     order = [*AnchorStatus][::-1]
     ranked = sorted(checks, key=lambda each: (not each.is_different, order.index(each.status)))
-    texts = [str(each) for each in ranked[:_MOST_SHOWN]]
+    texts = [str(each) for each in ranked[:_MAX_LABEL_ANCHORS]]
     more = len(ranked) - len(texts)
     return "; ".join([*texts, *([f"{more} more"] if more else [])])
 
 
 #: Most anchors in a label.
-_MOST_SHOWN = 3
+_MAX_LABEL_ANCHORS = 3

@@ -19,10 +19,10 @@ from vaultmem.core.text.paths import is_note_name
 COLUMNS = 72
 
 _MAX_LINES = 200
-_CUT = "..."
+_TRUNCATION_MARK = "..."
 _SEPARATORS = " -_"
 #: Fewest columns in which a truncated name is still useful.
-_LEAST = 12
+_MIN_NAME_COLUMNS = 12
 #: Most names that are tried in a first line.
 _MAX_NAMES = 12
 
@@ -30,7 +30,7 @@ _MAX_NAMES = 12
 SHOWN_NOTES = "Shown-Notes"
 
 #: The separator of notes in the trailer; no new note's name has it. git is slow with many trailers.
-_NEXT = " | "
+_NOTE_SEPARATOR = " | "
 _MAX_SHOWN = 2_000
 
 
@@ -69,12 +69,12 @@ def _format_shown(notes: Iterable[ShownNote]) -> Iterator[str]:
     for timestamp, group in groupby(notes, lambda each: each.at):
         first = line = f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%dT%H:%M:%SZ} "
         for path, _ in group:
-            if _NEXT in path or path != _one_line(path, len(path)):
+            if _NOTE_SEPARATOR in path or path != _one_line(path, len(path)):
                 continue
             if line != first and len(line) + len(path) > _MAX_SHOWN:
                 yield line
                 line = first
-            line += (_NEXT if line != first else "") + path
+            line += (_NOTE_SEPARATOR if line != first else "") + path
         if line != first:
             yield line
 
@@ -86,7 +86,7 @@ def parse_shown(value: str) -> list[ShownNote]:
         timestamp = int(datetime.fromisoformat(time).timestamp())
     except (ValueError, OverflowError, OSError):
         return []
-    return [ShownNote(path, timestamp) for path in paths.split(_NEXT) if path]
+    return [ShownNote(path, timestamp) for path in paths.split(_NOTE_SEPARATOR) if path]
 
 
 def read_subject(message: str) -> str:
@@ -118,7 +118,9 @@ def format_pair(kind: str, first: str, between: str, second: str) -> str:
             (n for n, (a, b) in enumerate(zip(first_name, second_name, strict=False)) if a != b), 0
         )
         start = max(first_name.rfind(mark, 0, shared) for mark in _SEPARATORS) + 1
-        second_name = f"{_CUT}{second_name[start:]}" if start > _LEAST else second_name
+        second_name = (
+            f"{_TRUNCATION_MARK}{second_name[start:]}" if start > _MIN_NAME_COLUMNS else second_name
+        )
     first_name = cut(first_name, max(room // 2, room - width(second_name)))
     return f"{kind}: {first_name}{between}{cut(second_name, room - width(first_name))}"
 
@@ -134,13 +136,13 @@ def cut(text: str, columns: int = COLUMNS) -> str:
     """Return text of at most `columns`, truncated after a word if longer."""
     if width(text) <= columns:
         return text
-    room = max(columns, _LEAST) - len(_CUT)
+    room = max(columns, _MIN_NAME_COLUMNS) - len(_TRUNCATION_MARK)
     end = len(text)
     while width(text[:end]) > room:
         end -= 1
     word = max(text.rfind(mark, 0, end + 1) for mark in _SEPARATORS)
     position = word if word * 2 > end else end
-    return text[:position].rstrip(f"{_SEPARATORS},;:.(") + _CUT
+    return text[:position].rstrip(f"{_SEPARATORS},;:.(") + _TRUNCATION_MARK
 
 
 def width(text: str) -> int:

@@ -53,7 +53,7 @@ class HookFormat(StrEnum):
 
 
 #: Formats with an answer to every event.
-_PLAIN = {HookFormat.TEXT, HookFormat.JSON}
+_GENERIC_FORMATS = {HookFormat.TEXT, HookFormat.JSON}
 
 #: Fields that identify a format.
 _SIGNS = {
@@ -172,7 +172,7 @@ def render_answer(
     The answer is "" if the client accepts no context for the event.
     """
     form = form or payload.form
-    if not context or (form not in _PLAIN and event not in _TAKES_CONTEXT):
+    if not context or (form not in _GENERIC_FORMATS and event not in _TAKES_CONTEXT):
         return ""
     if form is HookFormat.TEXT:
         return context

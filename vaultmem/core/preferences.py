@@ -20,7 +20,7 @@ from vaultmem.core.text.patterns import compile_later
 #: A sentence is checked only if it has words of these sorts, or forbids with exceptions.
 _SIGNS = ("always", "anchor", "lasting", "leave", "wish", "taste", "third")
 
-_NEVER = compile_later(r"(?!)")
+_UNMATCHABLE_PATTERN = compile_later(r"(?!)")
 
 
 @cache
@@ -35,7 +35,7 @@ def match_sort(*sorts: str) -> re.Pattern[str]:
     """Return an expression for whole words of any of these sorts, the longest first."""
     phrases = frozenset().union(*map(read_sort, sorts))
     if not phrases:
-        return _NEVER
+        return _UNMATCHABLE_PATTERN
     alternatives = "|".join(
         re.escape(each) for each in sorted(phrases, key=lambda each: (-len(each), each))
     )
@@ -80,22 +80,22 @@ def _sign_phrases() -> dict[bytes, list[tuple[str, frozenset[bytes], bool]]]:
 _LETTERS = bytes(c if 97 <= c <= 122 or c >= 128 or c == ord("'") else 32 for c in range(256))
 
 #: Longer texts, in words, count as documents.
-_LONGEST = 150
+_MAX_MESSAGE_WORDS = 150
 #: Most and fewest words of a lasting sentence; most words of its topic.
-_MOST_WORDS, _FEWEST_WORDS, _MOST_ABOUT = 60, 3, 8
+_MAX_SENTENCE_WORDS, _MIN_SENTENCE_WORDS, _MAX_TOPIC_WORDS = 60, 3, 8
 
 #: Most characters of a note that is searched for preferences when it is indexed.
 _LONGEST_NOTE = 4_000
 
 #: Most words before a "from now on" in a sentence: `Hey Claude, from now on ...`.
-_MOST_BEFORE = 3
+_MAX_LEADING_WORDS = 3
 
-_FENCED = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED_CODE = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 #: Additions of a program to a turn; and quotations in a note or mail.
 _TAGGED = compile_later(r"<([a-zA-Z](?:[\w-]*\w)?)|<!--|%%")
 _QUOTED = compile_later(r"^[ \t]*>.*$", re.MULTILINE)
 _HEADING = compile_later(r"^ {0,3}#{1,6}[ \t].*$|^[ \t]*\|.*$", re.MULTILINE)
-_EDGE = " \t\n,;:.!-–—"
+_EDGE_CHARS = " \t\n,;:.!-–—"
 _WORD = compile_later(r"[^\W_]+(?:['’][^\W_]+)*")
 _ITEM = compile_later(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+(?:\[.\][ \t]+)?")
 _EMPHASIS = str.maketrans("", "", "*`")
@@ -125,9 +125,9 @@ def find_standing(text: str, speaker: SpeakerRole) -> tuple[PreferenceSentence, 
         return ()
     from vaultmem.core.similarity.statement import split_sentences
 
-    prose = _QUOTED.sub("", _drop_tagged(_FENCED.sub("", text)))
+    prose = _QUOTED.sub("", _drop_tagged(_FENCED_CODE.sub("", text)))
     plain = _HEADING.sub("", prose)
-    is_document = len(plain.split()) > _LONGEST or not _is_owners(_HEADING.findall(prose))
+    is_document = len(plain.split()) > _MAX_MESSAGE_WORDS or not _is_owners(_HEADING.findall(prose))
     if is_document and not match_sort("me", "please", "third").search(_even(plain)):
         return ()
     preferences: dict[str, PreferenceSentence] = {}
@@ -177,12 +177,12 @@ def find_topic(sentence: str) -> str:
     """Return the topic of a lasting preference, in its own words, or ""."""
     plain = sentence.translate(_EMPHASIS)
     for start, end in _find_conditions(_even(plain)):
-        words = [each.strip(_EDGE) for each in plain[start:end].split()]
+        words = [each.strip(_EDGE_CHARS) for each in plain[start:end].split()]
         while words and words[0].lower() in read_sort("talk"):
             del words[0]
         while words and words[-1].lower() in read_sort("talk"):
             del words[-1]
-        if 0 < len(words) <= _MOST_ABOUT:
+        if 0 < len(words) <= _MAX_TOPIC_WORDS:
             return " ".join(words)
     return ""
 
@@ -198,9 +198,9 @@ def _find_conditions(even: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_standing(sentence: str, speaker: SpeakerRole, is_document: bool) -> bool:
-    even = _even(sentence).strip(_EDGE)
+    even = _even(sentence).strip(_EDGE_CHARS)
     count = len(_WORD.findall(even))
-    if sentence.rstrip().endswith("?") or not _FEWEST_WORDS <= count <= _MOST_WORDS:
+    if sentence.rstrip().endswith("?") or not _MIN_SENTENCE_WORDS <= count <= _MAX_SENTENCE_WORDS:
         return False
     if match_sort("third").match(even):
         return not match_sort("once").search(even)
@@ -233,7 +233,7 @@ def _is_order(even: str, is_asked: bool) -> bool:
     main = _drop_opening(main)
     before = match_sort("before").match(main)
     if before:
-        main = main[before.end() :].strip(_EDGE)
+        main = main[before.end() :].strip(_EDGE_CHARS)
     always = match_sort("always").match(main)
     if always:
         is_verb_next = always[0] not in read_sort("always-second")  # Else a statement can end so.
@@ -270,15 +270,18 @@ def _drop_lasting(even: str) -> tuple[bool, str]:
     lasting = match_sort("lasting").search(even)
     if not lasting:
         return False, even
-    before, after = even[: lasting.start()].strip(_EDGE), even[lasting.end() :].strip(_EDGE)
-    if before and after and len(before.split()) > _MOST_BEFORE:
+    before, after = (
+        even[: lasting.start()].strip(_EDGE_CHARS),
+        even[lasting.end() :].strip(_EDGE_CHARS),
+    )
+    if before and after and len(before.split()) > _MAX_LEADING_WORDS:
         return False, even
     return True, _drop_opening(f"{before} {after}".strip())
 
 
 def _drop_opening(even: str) -> str:
     while (match := match_sort("opening").match(even)) and not match_sort("before").match(even):
-        rest = even[match.end() :].strip(_EDGE)
+        rest = even[match.end() :].strip(_EDGE_CHARS)
         if not rest:
             break
         even = rest

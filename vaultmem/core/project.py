@@ -37,7 +37,7 @@ _COMMIT = compile_later(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _URL = compile_later(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/@]*@)?(?P<host>[^/:]+)(?::\d*)?/(?P<path>.+)"
 )
-_SHORT = compile_later(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?P<path>[^:]+)")
+_SCP_URL = compile_later(r"(?:[^/@:]+@)?(?P<host>[^/:@]{2,}):(?P<path>[^:]+)")
 
 
 class UnreadableTableError(VaultError):
@@ -97,7 +97,7 @@ def normalise_remote(url: str) -> str:
     User, password, port and `.git` are removed. The result is "" for a local path.
     """
     text = url.strip()
-    match = _URL.fullmatch(text) if "://" in text else _SHORT.fullmatch(text)
+    match = _URL.fullmatch(text) if "://" in text else _SCP_URL.fullmatch(text)
     if match is None or match.groupdict().get("scheme") == "file":
         return ""
     path = match["path"].strip("/").removesuffix(".git").strip("/")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_EVERY = ("never", "day", "week")
+_INTERVALS = ("never", "day", "week")
 
 #: The allowed values of keys with a fixed set.
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "pack_labels": ("short", "full"),
     "file_names": ("title", "kebab"),
-    "dream_every": _EVERY,
-    "compact_every": _EVERY,
+    "dream_every": _INTERVALS,
+    "compact_every": _INTERVALS,
 }
 
 #: The pattern of other keys, and its description.

@@ -19,12 +19,12 @@ _PREFIXES = frozenset({"sudo", "time", "command", "env", "npx", "uv", "run", "po
 _LEADING_VERBS = frozenset({"run", "exec", "compose"})
 
 #: Most characters of a command that are searched.
-_LONGEST = 2_000
+_MAX_COMMAND_CHARS = 2_000
 
 
 def split_commands(command: str) -> tuple[str, ...]:
     """Return the commands of a line that do more than read, without folder changes and pipes."""
-    parts = (format_command(part) for part in _SEPARATOR.split(command[:_LONGEST]))
+    parts = (format_command(part) for part in _SEPARATOR.split(command[:_MAX_COMMAND_CHARS]))
     return tuple(dict.fromkeys(part for part in parts if part and is_worth_telling(part)))
 
 

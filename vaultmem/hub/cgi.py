@@ -27,10 +27,10 @@ _CHUNK = 64 * 1024
 _HEAD = 16 * 1024
 
 #: Seconds a program has to end after SIGTERM; git removes its locks in this time.
-_GRACE = 3.0
+_TERMINATION_SECONDS = 3.0
 
 #: Runs a program with a limit of CPU seconds, for it and each process that it starts.
-_BOUNDED = ("/bin/sh", "-c", 'ulimit -c 0; ulimit -S -t "$1"; shift; exec "$@"', "sh")
+_CPU_LIMIT_COMMAND = ("/bin/sh", "-c", 'ulimit -c 0; ulimit -S -t "$1"; shift; exec "$@"', "sh")
 
 
 class CgiLimits(NamedTuple):
@@ -115,7 +115,7 @@ async def run_program(
 ) -> int:
     """Answer a request by a program; return the status, 499 if the client disconnected."""
     process = await asyncio.create_subprocess_exec(
-        *_BOUNDED,
+        *_CPU_LIMIT_COMMAND,
         str(limits.cpu),
         *words,
         stdin=body,
@@ -248,5 +248,5 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
+            async with asyncio.timeout(_TERMINATION_SECONDS):
                 await process.wait()

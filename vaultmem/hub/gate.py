@@ -35,7 +35,7 @@ from vaultmem.workers import HubPrincipal
 _ROWS, _MINUTE = 20, 60.0
 
 #: Most characters of a reason.
-_LONGEST = 500
+_MAX_REASON_CHARS = 500
 
 
 class RequestLog:
@@ -102,7 +102,7 @@ class RequestLog:
 
 def describe_reason(reason: object) -> str:
     """Return a reason as one line without credentials."""
-    return one_line(mask_secrets(str(reason)))[:_LONGEST]
+    return one_line(mask_secrets(str(reason)))[:_MAX_REASON_CHARS]
 
 
 def _count_hits(answer: Any) -> int | None:
@@ -118,20 +118,20 @@ def _count_hits(answer: Any) -> int | None:
 
 
 #: Address prefixes that need no token.
-_OPEN = ("/sign-in", "/static/", "/alive")
+_PUBLIC_PREFIXES = ("/sign-in", "/static/", "/alive")
 
 #: Browsers whose message for the next page is kept.
-_MANY = 1_024
+_MAX_BROWSERS = 1_024
 
 #: Seconds between two checks that the token of a streamed answer is still valid.
-_LOOK = 2.0
+_TOKEN_CHECK_SECONDS = 2.0
 
 #: The grant, or None; and the status and message of a failed authentication.
 _Found = tuple[Grant | None, tuple[int, str]]
 
-_UNKNOWN = "That token does not count (any more); the hub's owner gives out others."
-_PATIENCE = "Too many wrong tokens came from your address; wait a minute."
-_NOBODY = "This hub needs a token; its owner creates them with `vaultmem hub grant`."
+_UNKNOWN_CALLER_TEXT = "That token does not count (any more); the hub's owner gives out others."
+_RATE_LIMIT_TEXT = "Too many wrong tokens came from your address; wait a minute."
+_SIGN_IN_TEXT = "This hub needs a token; its owner creates them with `vaultmem hub grant`."
 
 
 class HubSite(NamedTuple):
@@ -190,7 +190,7 @@ class HubAuth(Gate):
 
         answer = asyncio.ensure_future(super().__call__(scope, receive, send_on))
         try:
-            while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
+            while not (await asyncio.wait({answer}, timeout=_TOKEN_CHECK_SECONDS))[0]:
                 if is_streaming and (
                     has_ended or not await to_thread.run_sync(self._counts, grant)
                 ):
@@ -233,20 +233,20 @@ class HubAuth(Gate):
         if token is not None:
             return self._try(request, token)
         try:
-            return self._guests.read_cookie(self._read_cookie(request)), (401, _NOBODY)
+            return self._guests.read_cookie(self._read_cookie(request)), (401, _SIGN_IN_TEXT)
         except VaultError as error:
             return None, (500, str(error))
 
     def _try(self, request: Request, token: str | None) -> _Found:
         if token is None:
-            return None, (401, _NOBODY)
+            return None, (401, _SIGN_IN_TEXT)
         try:
             if grant := self._guests.find(token):
                 return grant, (0, "")
             is_patient = self._guests.turn_away(self._hub_site.find_address(request))
         except VaultError as error:
             return None, (500, str(error))
-        return None, (401, _UNKNOWN) if is_patient else (429, _PATIENCE)
+        return None, (401, _UNKNOWN_CALLER_TEXT) if is_patient else (429, _RATE_LIMIT_TEXT)
 
     def _read_cookie(self, request: Request) -> str:
         return read_cookie(request.headers, self._site.cookie)
@@ -260,7 +260,7 @@ class HubAuth(Gate):
         return Visitor(may_write=False, agent=grant.name)
 
     def _turn_away(self, request: Request) -> Response | None:
-        if request.url.path.startswith(_OPEN):
+        if request.url.path.startswith(_PUBLIC_PREFIXES):
             return None
         status, reason = request.state.problem
         if status == 401 and wants_page(request):
@@ -271,7 +271,7 @@ class HubAuth(Gate):
         """Return the messages for a browser's next page."""
         visit = self._visits_by_cookie.pop(cookie, None) or BrowserVisit()
         self._visits_by_cookie[cookie] = visit
-        if len(self._visits_by_cookie) > _MANY:
+        if len(self._visits_by_cookie) > _MAX_BROWSERS:
             self._visits_by_cookie.popitem(last=False)
         return visit
 

@@ -26,8 +26,8 @@ from vaultmem.hub.cgi import CgiLimits, RefusedRequestError, collect_body, run_p
 from vaultmem.hub.guests import read_push, warn_of_end
 from vaultmem.services.hub.grants import GRANT, ORIGIN, Grant
 from vaultmem.services.hub.hub_folder import (
-    KEPT,
-    TOLD,
+    MAX_LOGGED_REFUSALS,
+    MAX_REPORTED_REFUSALS,
     AuditEntry,
     Hub,
     RefUpdate,
@@ -49,25 +49,25 @@ _READ, _WRITE, _REFS = "git-upload-pack", "git-receive-pack", "info/refs"
 _COMMAND = ("git", "http-backend")
 
 #: Variables of this process's environment that git gets.
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
 
 #: Most bytes of the commits a fetching client wants and has, the same as git's limit.
-_MOST_ASKED = 10 * 1024 * 1024
+_MAX_WANTS_BYTES = 10 * 1024 * 1024
 
 #: Bytes stored of an answer's end, and a pattern for git's refusals of a push in it.
 _END = 16 * 1024
-_REFUSED = re.compile(
+_PUSH_REFUSAL = re.compile(
     rb"(?:unpack(?! ok\n)|ng (refs/[^ \n]{1,250})) (?!pre-receive hook declined)([^\n]{1,200})\n"
 )
 
 #: Seconds to wait for the next chunk of a body: a push can come over a slow line.
-_PATIENCE, _PATIENCE_OF_PUSHES = 10.0, 60.0
+_CHUNK_SECONDS, _PUSH_CHUNK_SECONDS = 10.0, 60.0
 
 #: Git's message for a ref it did not move, and a pattern that shows another push moved it first.
-_NOT_MOVED = b"failed to update ref"
-_MOVED = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already exists")
+_REF_FAILURE_MESSAGE = b"failed to update ref"
+_CONCURRENT_PUSH = re.compile(re.escape(FETCH_FIRST.encode()) + rb"|but expected|already exists")
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_EMPTY_MAPPING: Mapping[str, str] = MappingProxyType({})
 
 
 class GitRequest(NamedTuple):
@@ -87,7 +87,7 @@ class Authorization(NamedTuple):
     """An authorized grant with the push check's environment, or an error status and message."""
 
     grant: Grant | None = None
-    environment: Mapping[str, str] = _NOTHING
+    environment: Mapping[str, str] = _EMPTY_MAPPING
     status: int = 0
     message: str = ""
 
@@ -118,8 +118,8 @@ class _Exchange(NamedTuple):
         """Return the limits of the program and the body."""
         cpu = self.allowed.cpu_seconds
         if self.git_request.writes:
-            return CgiLimits(self.allowed.push_bytes + _MOST_ASKED, cpu, _PATIENCE_OF_PUSHES)
-        return CgiLimits(_MOST_ASKED, cpu, _PATIENCE)
+            return CgiLimits(self.allowed.push_bytes + _MAX_WANTS_BYTES, cpu, _PUSH_CHUNK_SECONDS)
+        return CgiLimits(_MAX_WANTS_BYTES, cpu, _CHUNK_SECONDS)
 
 
 class GitApp:
@@ -190,7 +190,7 @@ class GitApp:
             raise RefusedRequestError(400, "this is not a push in git's format")
         if push.refusal is None:
             return False
-        refs, reasons = push.updates[:KEPT], [str(push.refusal)]
+        refs, reasons = push.updates[:MAX_LOGGED_REFUSALS], [str(push.refusal)]
         await to_thread.run_sync(self._record, exchange, refs, reasons, "refused")
         kind = f"application/x-{_WRITE}-result".encode()
         headers = [(b"content-type", kind), (b"cache-control", b"no-cache")]
@@ -215,7 +215,7 @@ class GitApp:
         )
 
     def _describe(self, request: Request, git_request: GitRequest, grant: Grant) -> dict[str, str]:
-        """Return the environment of `http-backend`, with only `_KEPT` of this process's variables.
+        """Return the environment of `http-backend`, with only `_INHERITED_VARIABLES` of this process's variables.
 
         CONTENT_LENGTH is left out. If a body ends before its length, as when this process is
         killed, git 2.39 waits for the rest forever and uses a whole core.
@@ -227,7 +227,7 @@ class GitApp:
             "GIT_PROTOCOL": headers.get("git-protocol"),
         }
         return {
-            **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            **{name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ},
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_PROJECT_ROOT": os.fspath(self._hub.repositories),
@@ -289,31 +289,31 @@ class _End:
         return [] if FETCH_FIRST.encode() in self._text else self._list_refused(is_late=True)
 
     def _list_refused(self, is_late: bool) -> list[str]:
-        matches = _REFUSED.findall(self._text)
+        matches = _PUSH_REFUSAL.findall(self._text)
         refusals = (
             (ref or b"the push", reason)
             for ref, reason in matches
             if self._is_late(reason) == is_late
         )
         lines = (b": ".join(each).decode("utf-8", "replace") for each in refusals)
-        return [f"{line}; git itself refuses it" for line in lines][:TOLD]
+        return [f"{line}; git itself refuses it" for line in lines][:MAX_REPORTED_REFUSALS]
 
     def _is_late(self, reason: bytes) -> bool:
-        return reason == _NOT_MOVED and bool(_MOVED.search(self._text))
+        return reason == _REF_FAILURE_MESSAGE and bool(_CONCURRENT_PUSH.search(self._text))
 
 
 #: Running programs allowed for callers who already have one: in all, and for one caller. Then the
 #: seconds a request waits for a slot. Reads and writes count separately.
-_MANY, _MANY_OF_ONE = 16, 6
+_MAX_FURTHER_PROGRAMS, _MAX_CALLER_PROGRAMS = 16, 6
 _WAIT = 20.0
 
 #: Running programs up to which a caller without one gets a slot; some are reserved for pushes.
-_MOST, _KEPT_FOR_PUSHES = 48, 16
+_MAX_PROGRAMS, _PUSH_RESERVED_PROGRAMS = 48, 16
 
 #: Bodies of one caller that can arrive at once.
-_ARRIVING = 16
+_MAX_ARRIVING_BODIES = 16
 
-_FULL = "too many ask at once; ask again in a minute"
+_OVERLOAD_TEXT = "too many ask at once; ask again in a minute"
 
 
 class GitCaller(NamedTuple):
@@ -338,8 +338,8 @@ class ProgramSlots:
         Raises:
             RefusedRequestError: too many bodies of this caller are arriving.
         """
-        if self._arriving[caller] >= _ARRIVING:
-            raise RefusedRequestError(503, _FULL)
+        if self._arriving[caller] >= _MAX_ARRIVING_BODIES:
+            raise RefusedRequestError(503, _OVERLOAD_TEXT)
         self._arriving[caller] += 1
         try:
             yield
@@ -359,7 +359,7 @@ class ProgramSlots:
                 async with asyncio.timeout(_WAIT):
                     await self._free.wait_for(lambda: self._has_room(caller))
             except TimeoutError:
-                raise RefusedRequestError(503, _FULL) from None
+                raise RefusedRequestError(503, _OVERLOAD_TEXT) from None
             self._busy[caller] += 1
         try:
             yield
@@ -369,8 +369,8 @@ class ProgramSlots:
     def _has_room(self, caller: GitCaller) -> bool:
         total, own = self._busy.total(), self._busy[caller]
         if own:
-            return total < _MANY and own < _MANY_OF_ONE
-        return total < (_MOST if caller.writes else _MOST - _KEPT_FOR_PUSHES)
+            return total < _MAX_FURTHER_PROGRAMS and own < _MAX_CALLER_PROGRAMS
+        return total < (_MAX_PROGRAMS if caller.writes else _MAX_PROGRAMS - _PUSH_RESERVED_PROGRAMS)
 
     async def _leave(self, caller: GitCaller) -> None:
         async with self._free:

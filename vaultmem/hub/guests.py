@@ -41,7 +41,7 @@ from vaultmem.workers import HubPrincipal
 LIFETIME = 30 * 86_400
 
 #: Most tokens and addresses that are cached, and for how many seconds.
-_MANY, _WHILE = 4_096, 600.0
+_MAX_CACHE_ENTRIES, _CACHE_SECONDS = 4_096, 600.0
 
 #: Wrong tokens allowed from one address in a minute.
 _WRONG = 20
@@ -102,7 +102,7 @@ class Principals:
         is_over = len(tries) == _WRONG
         tries.append(now)
         self._wrong[address] = tries
-        if len(self._wrong) > _MANY:
+        if len(self._wrong) > _MAX_CACHE_ENTRIES:
             self._wrong.popitem(last=False)
         if not is_over:
             record(self.hub, AuditEntry(self._now(), "", "", address, "sign-in", (), "refused"))
@@ -112,11 +112,14 @@ class Principals:
         state = self._reload_grants()
         cached_state, expiry, grant = self._cached_grants.pop(key, (None, 0.0, None))
         if cached_state != state or expiry < time.monotonic() or grant is None:
-            grant, expiry = load_grant(), time.monotonic() + _WHILE  # Not older than `state`.
+            grant, expiry = (
+                load_grant(),
+                time.monotonic() + _CACHE_SECONDS,
+            )  # Not older than `state`.
         if grant is None or not grant.is_alive(self._now()):
             return None
         self._cached_grants[key] = state, expiry, grant
-        if len(self._cached_grants) > _MANY:
+        if len(self._cached_grants) > _MAX_CACHE_ENTRIES:
             self._cached_grants.popitem(last=False)
         return grant
 

@@ -49,7 +49,7 @@ from vaultmem.services.hub.grants import Grant
 from vaultmem.services.hub.hub_folder import Hub
 from vaultmem.services.hub.repositories import list_repositories
 from vaultmem.storage.atomic import drop_file
-from vaultmem.storage.git.git_locks import PATIENCE, find_locks, is_git_at_work
+from vaultmem.storage.git.git_locks import MAX_LOCK_AGE_SECONDS, find_locks, is_git_at_work
 from vaultmem.storage.git.git_locks import GitLocation as GitPlace
 from vaultmem.storage.lock import hold_lock
 from vaultmem.web.page_requests import refuse
@@ -153,10 +153,10 @@ async def _report_alive(_: Request) -> Response:
 
 
 #: Seconds that running pushes and answers have when the process ends.
-_GRACE = 20
+_SHUTDOWN_SECONDS = 20
 
 #: Seconds between two checks for a signal.
-_LOOK = 1.0
+_SIGNAL_CHECK_SECONDS = 1.0
 
 #: Seconds a connection stays open between two requests: git pauses between them.
 _KEEP_ALIVE = 75
@@ -226,10 +226,13 @@ class HubServer:
         front = HubFront(self._hub, self._site, find_pool, with_git)
         async_thread = AsyncThread()
         self._ends.callback(async_thread.close)
-        settings = {"timeout_graceful_shutdown": _GRACE, "timeout_keep_alive": _KEEP_ALIVE}
+        settings = {
+            "timeout_graceful_shutdown": _SHUTDOWN_SECONDS,
+            "timeout_keep_alive": _KEEP_ALIVE,
+        }
         self._port.answer_by(front, async_thread, **settings)
-        self._ends.callback(self._port.close, _GRACE)
-        self._ends.callback(lambda: async_thread.run(front.close()).result(_GRACE))
+        self._ends.callback(self._port.close, _SHUTDOWN_SECONDS)
+        self._ends.callback(lambda: async_thread.run(front.close()).result(_SHUTDOWN_SECONDS))
 
     def close(self) -> None:
         """Let running requests finish, and stop answering."""
@@ -246,14 +249,16 @@ class HubServer:
             del os.environ[name]  # A thread must not use another's git settings.
         self.heed_signals()
         try:
-            while not self._stop_requested.wait(_LOOK):  # Other threads' signals do not wake it.
+            while not self._stop_requested.wait(
+                _SIGNAL_CHECK_SECONDS
+            ):  # Other threads' signals do not wake it.
                 pass
         finally:
             self.close()
 
 
-#: Seconds between two sweeps, or `_REST` times the length of one if that is longer.
-_PAUSE, _REST = 10.0, 100
+#: Seconds between two sweeps, or `_PAUSE_FACTOR` times the length of one if that is longer.
+_PAUSE, _PAUSE_FACTOR = 10.0, 100
 
 #: Objects of a push while it is checked.
 _INCOMING = "objects/*incoming-*"
@@ -278,14 +283,18 @@ class LockCleaner:
             begun = time.monotonic()
             for repository in list_repositories(self._hub).values():
                 sweep(repository, time.time())
-            if self._ended.wait(max(_PAUSE, _REST * (time.monotonic() - begun))):
+            if self._ended.wait(max(_PAUSE, _PAUSE_FACTOR * (time.monotonic() - begun))):
                 return
 
 
 def sweep(repository: Path, now: float) -> None:
     """Remove locks and partial pushes of dead git processes, unless git runs in the repository."""
-    locks = [file for file, age in find_locks(repository, now).items() if age > PATIENCE]
-    incoming = [each for each in repository.glob(_INCOMING) if _age_of(each, now) > PATIENCE]
+    locks = [
+        file for file, age in find_locks(repository, now).items() if age > MAX_LOCK_AGE_SECONDS
+    ]
+    incoming = [
+        each for each in repository.glob(_INCOMING) if _age_of(each, now) > MAX_LOCK_AGE_SECONDS
+    ]
     if not (locks or incoming) or is_git_at_work(GitPlace(repository, repository)):
         return
     for file in locks:

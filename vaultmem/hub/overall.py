@@ -57,16 +57,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Name that selects all vaults, as in a user's list.
-ALL = "all"
+ALL_VAULTS = "all"
 
 #: Seconds to wait for the vaults of a query.
-_PATIENCE = 30.0
+_QUERY_SECONDS = 30.0
 
 #: Most vaults whose notes are counted for a list: each one has to be opened.
-_COUNTED = 100
+_MAX_COUNTED_VAULTS = 100
 
 #: Seconds a list of vaults waits for vaults that were never opened.
-_SOON = 3.0
+_REFRESH_SECONDS = 3.0
 
 
 class CrossVaultQueries:
@@ -96,11 +96,13 @@ class CrossVaultQueries:
             RefusedError: the grant can read no vault.
         """
         readable_names, names = self.list_names(grant), list(dict.fromkeys(vaults))
-        if unknown_name := next((each for each in names if each not in {*readable_names, ALL}), ""):
+        if unknown_name := next(
+            (each for each in names if each not in {*readable_names, ALL_VAULTS}), ""
+        ):
             raise NoteNotFoundError(f"{unknown_name}: this hub has no such vault, or not for you")
         if not readable_names:
             raise RefusedError("this hub has no vault that you may read; ask its owner")
-        return readable_names if ALL in names or not names else names
+        return readable_names if ALL_VAULTS in names or not names else names
 
     async def choose_for(
         self, grant: Grant, vaults: Iterable[str], origin: str, operation: str
@@ -134,16 +136,16 @@ class CrossVaultQueries:
     async def count(self, grant: Grant) -> PerVaultResults[VaultStats]:
         """Return the stats of each readable vault; an empty result above a hundred vaults."""
         names = self.list_names(grant)
-        if not 0 < len(names) <= _COUNTED:
+        if not 0 < len(names) <= _MAX_COUNTED_VAULTS:
             return PerVaultResults({}, {})
         return await to_thread.run_sync(self._count, names)
 
     def _count(self, names: list[str]) -> PerVaultResults[VaultStats]:
         pool = self._find_pool()
-        stats = pool.stats(names, _PATIENCE)
+        stats = pool.stats(names, _QUERY_SECONDS)
         if unknown := [name for name, each in stats.results.items() if not each.commit]:
-            pool.refresh(unknown, _SOON)
-            stats = pool.stats(names, _PATIENCE)
+            pool.refresh(unknown, _REFRESH_SECONDS)
+            stats = pool.stats(names, _QUERY_SECONDS)
         return stats
 
     async def ask(
@@ -161,7 +163,7 @@ class CrossVaultQueries:
             raise RefusedError("at and include_refs name commits of one vault; name that one")
         visitor = make_visitor(grant, "", origin)
         settings = read_caller(make_caller(visitor, self.environment))
-        work = partial(ask, self._find_pool(), names, query, settings, _PATIENCE)
+        work = partial(ask, self._find_pool(), names, query, settings, _QUERY_SECONDS)
         answer = await to_thread.run_sync(work)
         missing = {name: self.hub.hide_folder(reason) for name, reason in answer.missing.items()}
         answer = answer._replace(missing=missing)
@@ -178,7 +180,7 @@ _VAULT = text("The vault to work in, by its name.", 40, 1)
 #: Arguments that a query over several vaults does not have: they belong to one vault.
 _OF_ONE = {"at", "include_refs", "ref", "project"}
 
-_INSTEAD = "name one vault's own address for this: /v/NAME/mcp"
+_SINGLE_VAULT_REMEDY = "name one vault's own address for this: /v/NAME/mcp"
 
 
 def build_overall(
@@ -203,7 +205,7 @@ def build_overall(
         return await call_tool(workers, caller, tool, own)
 
     async def read(_: Work[Any]) -> Any:
-        raise RefusedError(_INSTEAD)
+        raise RefusedError(_SINGLE_VAULT_REMEDY)
 
     async def withhold(tool: str, reason: str) -> None:
         await overall.note_refusal(grant, [], "mcp", "write", tool, reason)
@@ -265,7 +267,7 @@ _QUESTIONS = {"recall": _recall, "context_pack": _pack}
 _LIMIT = 20
 
 #: Largest offset of hits.
-_FURTHEST = 1_000
+_MAX_OFFSET = 1_000
 
 
 class VaultRow(NamedTuple):
@@ -311,7 +313,7 @@ async def show_vaults(request: Request) -> Response:
     hits: list[ShownHit] = []
     doubts: list[str] = []
     rows: list[VaultRow] = []
-    has_more, offset = False, read_count(request.query_params.get("offset", ""), _FURTHEST) or 0
+    has_more, offset = False, read_count(request.query_params.get("offset", ""), _MAX_OFFSET) or 0
     if query.strip():
         vault_query = Query(query, _LIMIT, offset, suggests=True, waits=False, counts=False)
         answer = await overall.ask(Pool.recall, request.state.grant, vault_query, (), "page")

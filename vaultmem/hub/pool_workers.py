@@ -127,7 +127,7 @@ def _describe(updates: Sequence[RefUpdate]) -> list[dict[str, str]]:
 _BY_VAULT = "refused before the push"
 
 #: Tools and operations whose answers include the proposals of a caller who may only propose.
-_ANSWERS = frozenset({"recall", "pack", "context_pack", "read_note"})
+_PROPOSAL_OPERATIONS = frozenset({"recall", "pack", "context_pack", "read_note"})
 
 
 class PoolWorkers(Workers):
@@ -208,7 +208,7 @@ class PoolWorkers(Workers):
 
     def submit_read(self, work: Work[Result], caller: Caller) -> Future[Result]:
         """Submit a read to the vault's pool; answers to a proposer include their proposals."""
-        is_answer = caller.operation in _ANSWERS and not caller.ref
+        is_answer = caller.operation in _PROPOSAL_OPERATIONS and not caller.ref
         own = caller.guest.branch if caller.guest and is_answer else ""
         act = partial(_act_with_proposals, own, work) if own else partial(_act, work)
         return self._find_pool().run(self._name, act, read_caller(caller))
@@ -282,7 +282,7 @@ def _act_with_proposals(own: str, work: Work[Result], vault: Vault) -> Result:
 _PAUSE = 1.0
 
 #: Seconds a clone counts as fresh: a push is visible after this time.
-_FRESH = 0.5
+_FRESH_SECONDS = 0.5
 
 
 class HubPool:
@@ -293,7 +293,7 @@ class HubPool:
         self._lock = threading.Lock()
         self._sources = self._list()
         self._looked = time.monotonic()
-        self._pool = LocalPool(self._sources, hub.folder / "pool", _FRESH)
+        self._pool = LocalPool(self._sources, hub.folder / "pool", _FRESH_SECONDS)
 
     def find(self) -> Pool:
         """Return the pool; vaults added or removed appear within `_PAUSE` seconds."""

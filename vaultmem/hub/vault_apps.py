@@ -42,7 +42,7 @@ _PLACE = re.compile(rb"/v/([^/]+)(/.*)?", re.DOTALL)
 
 #: Most apps of vaults, and of agents in vaults, that are cached; the least recently used is
 #: dropped.
-MANY = 256
+MAX_CACHED_APPS = 256
 
 #: Pages that run a query.
 _QUESTIONS = {"/search", "/pack"}
@@ -177,9 +177,9 @@ def keep(
     make: Callable[[], Value],
     discard: Callable[[Value], None] = lambda _: None,
 ) -> Value:
-    """Return the cached value of a key, or make it; keep the `MANY` last used."""
+    """Return the cached value of a key, or make it; keep the `MAX_CACHED_APPS` last used."""
     value = cache.pop(key, None) or make()
     cache[key] = value
-    if len(cache) > MANY:
+    if len(cache) > MAX_CACHED_APPS:
         discard(cache.popitem(last=False)[1])
     return value

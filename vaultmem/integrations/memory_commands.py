@@ -28,7 +28,7 @@ from vaultmem.vault import Vault
 
 ROOT = "/memories"
 
-_ASK = "Please provide a valid path."
+_PATH_REMEDY = "Please provide a valid path."
 _NUMBER_WIDTH = 6
 _DEPTH = 2
 
@@ -57,7 +57,7 @@ def _view(vault: Vault, arguments: Mapping[str, Any]) -> str:
         return _view_note(vault, record, arguments)
     records = _below(vault, path)
     if not records and path != PurePosixPath("."):
-        raise NoteNotFoundError(f"The path {arguments['path']} does not exist. {_ASK}")
+        raise NoteNotFoundError(f"The path {arguments['path']} does not exist. {_PATH_REMEDY}")
     return _view_folder(str(arguments["path"]).rstrip("/") or ROOT, path, records)
 
 
@@ -230,7 +230,7 @@ def _need(vault: Vault, value: object) -> NoteRecord:
         return record
     if _below(vault, _parse(value)):
         raise RefusedError(f"The path {value} is not a file.")
-    raise NoteNotFoundError(f"The path {value} does not exist. {_ASK}")
+    raise NoteNotFoundError(f"The path {value} does not exist. {_PATH_REMEDY}")
 
 
 def _choose(vault: Vault, value: object, verb: str) -> list[NoteRecord]:

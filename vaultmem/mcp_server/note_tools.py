@@ -25,8 +25,8 @@ from vaultmem.mcp_server.tool import (
 )
 from vaultmem.operations import branch_changes, note_changes, note_edits
 from vaultmem.operations.declaration import (
-    LEAST,
-    MOST,
+    MAX_RESULT_TOKENS,
+    MIN_RESULT_TOKENS,
     Front,
     describe,
     read_request,
@@ -121,13 +121,13 @@ def read_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
         shortened += "; read again with full"
     lines = [*filter(None, (changed, caution, shortened))]
     budget = arguments.get("budget", NOTE_BUDGET) - price(
-        [head, *lines, note.blob, str(note.path), _MORE]
+        [head, *lines, note.blob, str(note.path), _TRUNCATION_TEXT]
     )
     offset, length = arguments.get("offset", 0), len(result.text)
     if offset and offset >= length:
         raise RefusedError(f"offset: {offset} is after the end; the text has {length} characters")
     text, next_offset = truncate_text(result.text, offset, budget)
-    more = [_MORE.format(next_offset)] if next_offset is not None else []
+    more = [_TRUNCATION_TEXT.format(next_offset)] if next_offset is not None else []
     full = note_data(result)
     data = {name: full.pop(name) for name in ("path", "blob")}
     data |= {"text": text, "next_offset": next_offset}
@@ -135,7 +135,7 @@ def read_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
     return ToolAnswer("\n".join([head, *lines, quote(text), *more]), data, full | data, message)
 
 
-_MORE = "There is more: read again with offset {}."
+_TRUNCATION_TEXT = "There is more: read again with offset {}."
 
 
 #: Digits of a whole blob id.
@@ -212,7 +212,7 @@ READ_NOTE = Tool(
         GET.request,
         Front.MCP,
         offset=whole("", 0, 10_000_000),
-        budget=whole("", LEAST, MOST),
+        budget=whole("", MIN_RESULT_TOKENS, MAX_RESULT_TOKENS),
         at=text("", 200),
     ),
     answer(path="string", blob="string", text="string", next_offset="integer?"),

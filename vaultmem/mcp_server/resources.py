@@ -35,7 +35,7 @@ from vaultmem.workers import Work
 Read = Callable[[Work[Any]], Awaitable[Any]]
 
 #: Seconds of quiet before subscribers are notified, so that one save is one notice.
-_QUIET = 0.2
+_DEBOUNCE_SECONDS = 0.2
 
 _NO_CURSOR = "no such cursor; leave it out to begin, then give nextCursor of the page before"
 
@@ -188,7 +188,7 @@ class Subscribers:
         self._waiting.add(path)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_later(_QUIET, self._describe, loop)
+        self._timer = loop.call_later(_DEBOUNCE_SECONDS, self._describe, loop)
 
     def _describe(self, loop: asyncio.AbstractEventLoop) -> None:
         paths, self._waiting = self._waiting, set()
@@ -254,7 +254,7 @@ _COMPLETED |= dict.fromkeys(_PROMPTS, ("about", "title"))
 #: MCP's limit of values in a completion.
 _COMPLETIONS = 100
 
-_ABOUT = types.PromptArgument(
+_ABOUT_ARGUMENT = types.PromptArgument(
     name="about", description="What it is about; everything if not given.", required=False
 )
 
@@ -262,7 +262,7 @@ _ABOUT = types.PromptArgument(
 def list_prompts() -> types.ListPromptsResult:
     """Return the prompts, always in the same order."""
     prompts = [
-        types.Prompt(name=name, title=title, description=description, arguments=[_ABOUT])
+        types.Prompt(name=name, title=title, description=description, arguments=[_ABOUT_ARGUMENT])
         for name, (title, description, _) in _PROMPTS.items()
     ]
     return types.ListPromptsResult(prompts=prompts)

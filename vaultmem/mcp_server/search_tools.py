@@ -20,8 +20,8 @@ from vaultmem.mcp_server.tool import (
 from vaultmem.operations import branch_changes, history_views, notes, usage_stats
 from vaultmem.operations.declaration import (
     BUDGET,
-    LEAST,
-    MOST,
+    MAX_RESULT_TOKENS,
+    MIN_RESULT_TOKENS,
     Front,
     describe,
     read_request,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 #: Minimum tokens for a hit that is at least that long.
-_LEAST = 120
+_MIN_HIT_TOKENS = 120
 
 
 def recall_tool(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
@@ -208,7 +208,9 @@ def _fit(items: Sequence[PackItem], form: PackForm, room: int) -> list[tuple[Hit
 
 def _are_scant(shares: Sequence[int], costs: Sequence[int]) -> bool:
     """Return whether a hit's share is too small to be useful."""
-    return any(share < min(cost, _LEAST) for share, cost in zip(shares, costs, strict=False))
+    return any(
+        share < min(cost, _MIN_HIT_TOKENS) for share, cost in zip(shares, costs, strict=False)
+    )
 
 
 def _shorten(item: PackItem, form: PackForm, budget: int) -> str:
@@ -538,9 +540,9 @@ def _list_waiting(vault: Vault) -> Sequence[Proposal]:
     Raises:
         RefusedError: the vault is large and was not compared yet.
     """
-    from vaultmem.services.curation.review import COMPARED_AT_ONCE, list_known, list_queue
+    from vaultmem.services.curation.review import MAX_COMPARED_NOTES, list_known, list_queue
 
-    if len(vault.view.records()) <= COMPARED_AT_ONCE:
+    if len(vault.view.records()) <= MAX_COMPARED_NOTES:
         return list_queue(vault).proposals
     if proposals := list_known(vault):
         return proposals
@@ -590,7 +592,7 @@ def _answer(
     tail: Sequence[str] = (),
 ) -> ToolAnswer:
     """Return the rows that fit into the budget, each as a line and as data."""
-    budget = args.get("budget", BUDGET) - price([*head, *tail, _MORE, {"cut": True}])
+    budget = args.get("budget", BUDGET) - price([*head, *tail, _TRUNCATION_TEXT, {"cut": True}])
     in_detail = args.get("detail", False)
     fitting_rows, is_long = fit_rows(rows, lambda row: row if in_detail else row[0], budget)
     lines = [line for line, _ in fitting_rows] or [nothing]
@@ -602,11 +604,11 @@ def _answer(
 
 
 def _describe(args: dict[str, Any], message: str, rows: list[Any], cut: bool) -> ToolAnswer:
-    message = f"{message}\n{_MORE}" if cut else message
+    message = f"{message}\n{_TRUNCATION_TEXT}" if cut else message
     return ToolAnswer(message, {"cut": cut}, {"action": args["action"], "rows": rows})
 
 
-_MORE = "There is more: narrow it down, or give a larger budget."
+_TRUNCATION_TEXT = "There is more: narrow it down, or give a larger budget."
 
 
 def _need(args: dict[str, Any], name: str) -> str:
@@ -637,7 +639,7 @@ HISTORY = Tool(
         session=text("", 200),
         source=text("", 200),
         limit=whole("", 1, 100),
-        budget=whole("", LEAST, MOST),
+        budget=whole("", MIN_RESULT_TOKENS, MAX_RESULT_TOKENS),
         detail=flag(""),
         **{"from": text("", 200)},
     ),

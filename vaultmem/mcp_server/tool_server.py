@@ -43,10 +43,10 @@ from vaultmem.mcp_server.search_tools import CONTEXT_PACK, HISTORY, RECALL
 from vaultmem.mcp_server.session_tools import SESSION, SESSION_HEADER, TASK, leave_tool
 from vaultmem.mcp_server.tool import Tool, run_tool
 from vaultmem.mcp_server.tool_text import describe_error
-from vaultmem.operations.schemas import UNLISTED, find_problem, flag, read_given, text, unlist
+from vaultmem.operations.schemas import UNLISTED_MARK, find_problem, flag, read_given, text, unlist
 from vaultmem.workers import Caller, Work, Workers, settle
 
-_ALONE: tuple[Tool, ...] = (
+_BASE_TOOLS: tuple[Tool, ...] = (
     RECALL,
     CONTEXT_PACK,
     REMEMBER,
@@ -61,7 +61,7 @@ _ALONE: tuple[Tool, ...] = (
 )
 
 #: Arguments of every tool: `detail`, and the branch to work on.
-_SHARED = {
+_SHARED_ARGUMENTS = {
     "detail": unlist(flag("")),
     "ref": text("Branch to use."),
 }
@@ -75,7 +75,7 @@ def _share(tools: Sequence[Tool]) -> Iterator[Tool]:
     descriptions: set[tuple[str, str]] = set()
     for tool in tools:
         fields = {**tool.input_schema["properties"]}
-        fields |= {name: each for name, each in _SHARED.items() if name not in fields}
+        fields |= {name: each for name, each in _SHARED_ARGUMENTS.items() if name not in fields}
         own = {(name, each.get("description", "")) for name, each in fields.items()}
         for name, _ in descriptions & own:
             fields[name] = {**fields[name], "description": ""}
@@ -83,7 +83,7 @@ def _share(tools: Sequence[Tool]) -> Iterator[Tool]:
         yield tool._replace(input_schema={**tool.input_schema, "properties": fields})
 
 
-TOOLS = tuple(_share(_ALONE))
+TOOLS = tuple(_share(_BASE_TOOLS))
 
 
 _LOG = logging.getLogger("vaultmem.mcp")
@@ -315,7 +315,7 @@ def _describe(tool: Tool) -> types.Tool:
 
 
 #: Schema keys that are not listed; violations are reported when a tool is called.
-_UNSAID = {"maxLength", "minLength", "maxItems", "minItems", "minimum", "maximum"}
+_UNLISTED_SCHEMA_KEYS = {"maxLength", "minLength", "maxItems", "minItems", "minimum", "maximum"}
 
 
 def _shorten(schema: Any) -> Any:
@@ -325,7 +325,8 @@ def _shorten(schema: Any) -> Any:
     entries = {
         name: each
         for name, each in schema.items()
-        if name not in _UNSAID and not (isinstance(each, dict) and each.get(UNLISTED))
+        if name not in _UNLISTED_SCHEMA_KEYS
+        and not (isinstance(each, dict) and each.get(UNLISTED_MARK))
     }
     short_entries = {name: _shorten(each) for name, each in entries.items()}
     return {name: each for name, each in short_entries.items() if each not in ("", [], False)}

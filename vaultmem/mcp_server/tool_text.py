@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.mcp_server.tool import Tool, append_stale_reason, truncate_text
-from vaultmem.operations.declaration import MOST
+from vaultmem.operations.declaration import MAX_RESULT_TOKENS
 from vaultmem.storage.watch_socket import GOODBYE, LOST
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 #: Maximum bytes of a line; a longer one closes the connection.
-_LONGEST = 1 << 26
+_MAX_LINE_BYTES = 1 << 26
 
 
-_ENDS = (GOODBYE, LOST)
+_END_LINES = (GOODBYE, LOST)
 
 
 class LineConnection:
@@ -65,7 +65,9 @@ class LineConnection:
             self._task.cancel()
 
     async def _serve(self, server: Server[Any]) -> None:
-        reader, writer = await asyncio.open_unix_connection(sock=self._connection, limit=_LONGEST)
+        reader, writer = await asyncio.open_unix_connection(
+            sock=self._connection, limit=_MAX_LINE_BYTES
+        )
         self._reader, self._writer = reader, writer
         try:
             await self._talk(server)
@@ -88,9 +90,9 @@ class LineConnection:
     async def __anext__(self) -> str:
         """Return the next line."""
         line = await self._reader.readline()
-        while self._is_held and line and line not in _ENDS:  # Repeated to another process.
+        while self._is_held and line and line not in _END_LINES:  # Repeated to another process.
             line = await self._reader.readline()
-        self._end = line if line in _ENDS else b""
+        self._end = line if line in _END_LINES else b""
         if not line or self._end:
             raise StopAsyncIteration
         return line.decode("utf-8", "replace")
@@ -186,7 +188,7 @@ NOTE = "vaultmem://note/"
 #: Notes per page; each page queries all notes that follow.
 PAGE = 1_000
 
-_SHOWN = "d.state <> 'quarantined'"
+_VISIBLE_CONDITION = "d.state <> 'quarantined'"
 
 #: Maximum tokens of the last session's state, in addition to the pack.
 _RESTORE_BUDGET = 2_000
@@ -197,7 +199,7 @@ def list_page(after_path: str, vault: Vault) -> tuple[list[tuple[str, str, str]]
     from vaultmem.services.projects.scope import view_project
 
     vault = view_project(vault)
-    records = vault.view.records(f"{_SHOWN} AND d.path > ?", [after_path])
+    records = vault.view.records(f"{_VISIBLE_CONDITION} AND d.path > ?", [after_path])
     page = [
         (record.path, record.title, f"{record.kind}, {record.state}") for record in records[:PAGE]
     ]
@@ -209,7 +211,7 @@ def list_matches(column: str, text: str, vault: Vault) -> list[str]:
     from vaultmem.services.projects.scope import view_project
 
     records = view_project(vault).view.records(
-        f"{_SHOWN} AND instr(lower(d.{column}), lower(?))", [text]
+        f"{_VISIBLE_CONDITION} AND instr(lower(d.{column}), lower(?))", [text]
     )
     values = {getattr(record, column) for record in records}
     return sorted(values, key=lambda value: (not value.lower().startswith(text.lower()), value))
@@ -226,7 +228,9 @@ def render_resource(uri: str, vault: Vault) -> str:
     if uri.startswith(NOTE):
         from vaultmem.mcp_server.note_tools import read_tool
 
-        return read_tool(vault, {"path": unquote(uri[len(NOTE) :]), "budget": MOST}).text
+        return read_tool(
+            vault, {"path": unquote(uri[len(NOTE) :]), "budget": MAX_RESULT_TOKENS}
+        ).text
     raise NoteNotFoundError(f"{uri}: no such resource; notes are {NOTE}PATH, the pack is {PACK}")
 
 
@@ -235,7 +239,7 @@ def _render_pack(vault: Vault, query: str) -> str:
     from vaultmem.services.projects.scope import view_project
 
     answer = ask_pack(view_project(vault), AskPack(query, names_tool=True))
-    return append_stale_reason(vault, truncate_text(answer.pack.text, 0, MOST)[0])
+    return append_stale_reason(vault, truncate_text(answer.pack.text, 0, MAX_RESULT_TOKENS)[0])
 
 
 def describe_state(topic: str, vault: Vault) -> str:

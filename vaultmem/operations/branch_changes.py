@@ -207,11 +207,11 @@ def plan_merge(vault: Vault, branch: _Source) -> MergeReport:
     return merge(vault, branch, dry_run=True)
 
 
-_DECIDED = "source into=target_branch paths losses conflicts twins"
+_MERGE_FIELDS = "source into=target_branch paths losses conflicts twins"
 
 
 def _merge_data(result: MergeReport) -> dict[str, Any]:
-    shared = pick(result, _DECIDED)
+    shared = pick(result, _MERGE_FIELDS)
     if not result.is_plan:
         return {"merged": bool(result.commit), "commit": result.commit or None, **shared}
     is_needed = result.is_needed and not result.problem
@@ -435,11 +435,11 @@ def _sync_unasked(vault: Vault) -> SyncResult | None:
 
 def _compare_incoming(vault: Vault) -> int:
     """Compare fetched notes with known ones; return how many pairs are to review."""
-    from vaultmem.services.curation.incoming_notes import WHOLE, compare_incoming
+    from vaultmem.services.curation.incoming_notes import REVIEW_COMPARE_SECONDS, compare_incoming
     from vaultmem.services.views.open_view import find_branch
 
     with contextlib.suppress(VaultError, OSError):  # Another command compares them.
-        return 0 if find_branch(vault) else len(compare_incoming(vault, WHOLE))
+        return 0 if find_branch(vault) else len(compare_incoming(vault, REVIEW_COMPARE_SECONDS))
     return 0
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 
-_SHOWN = 3
+_MAX_LISTED_PROBLEMS = 3
 _PATHS = 10
 
 #: Notes of a new vault: MEMORY.md and USER.md.
@@ -120,9 +120,9 @@ def _group_lines(problems: Sequence[tuple[str, str]], colour: str) -> Iterator[L
     from vaultmem.core.notes.problems import describe_group, group_problems
 
     groups = group_problems(problems)
-    for group in groups[:_SHOWN]:
-        yield Line("  ", colour, describe_group(group, _SHOWN))
-    if more := sum(len(group.places) for group in groups[_SHOWN:]):
+    for group in groups[:_MAX_LISTED_PROBLEMS]:
+        yield Line("  ", colour, describe_group(group, _MAX_LISTED_PROBLEMS))
+    if more := sum(len(group.places) for group in groups[_MAX_LISTED_PROBLEMS:]):
         yield Line(f"  and {more:,} more")
 
 

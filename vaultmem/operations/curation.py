@@ -301,12 +301,12 @@ _DREAM = record(candidates=rows(**fields("path held")), promoted=STRINGS, commit
 DREAM = _write(dream, "dream", "POST /dream", _dream_data, lines=_dream_lines, output_schema=_DREAM)
 
 _STEPS = rows(**fields("path step tokens:integer tokens_left:integer"))
-_COMPACTED = record(steps=_STEPS, exempt="object", commits=STRINGS)
+_COMPACTION_SCHEMA = record(steps=_STEPS, exempt="object", commits=STRINGS)
 COMPACT = _write(
     compact,
     "compact",
     "POST /compact",
     _compact_data,
     lines=_compact_lines,
-    output_schema=_COMPACTED,
+    output_schema=_COMPACTION_SCHEMA,
 )

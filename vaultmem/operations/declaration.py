@@ -154,7 +154,7 @@ class Line(NamedTuple):
 
 
 #: Tokens of a result for a model: default, minimum and maximum.
-BUDGET, LEAST, MOST = 2_000, 200, 20_000
+BUDGET, MIN_RESULT_TOKENS, MAX_RESULT_TOKENS = 2_000, 200, 20_000
 
 
 class Argument(NamedTuple):

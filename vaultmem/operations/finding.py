@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import (
     BUDGET,
-    LEAST,
-    MOST,
+    MAX_RESULT_TOKENS,
+    MIN_RESULT_TOKENS,
     Agent,
     Arg,
     Front,
@@ -123,7 +123,7 @@ class Recall(NamedTuple):
         int,
         Arg(
             "Tokens at most, for all hits together.",
-            Agent(f"Tokens; else {BUDGET:,}.", LEAST, MOST),
+            Agent(f"Tokens; else {BUDGET:,}.", MIN_RESULT_TOKENS, MAX_RESULT_TOKENS),
             1,
             1_000_000,
             metavar="TOKENS",
@@ -177,7 +177,7 @@ class PackRequest(NamedTuple):
         int,
         Arg(
             "Tokens at most.  [default: 2000]",
-            Agent("", LEAST, MOST),
+            Agent("", MIN_RESULT_TOKENS, MAX_RESULT_TOKENS),
             1,
             1_000_000,
             metavar="TOKENS",
@@ -313,12 +313,12 @@ def make_ask(request: Recall) -> Query:
         RefusedError: a kind, a state, a date or the recency is invalid.
     """
     from vaultmem.core.search.query import parse_recency
-    from vaultmem.services.search.run_query import MOST_FITTING, Query
+    from vaultmem.services.search.run_query import MAX_FITTING, Query
 
     only = request.only.make_filter()
     return Query(
         request.query,
-        request.limit or (MOST_FITTING if request.budget else 0),
+        request.limit or (MAX_FITTING if request.budget else 0),
         request.offset,
         only._replace(states=_choose_states(request), as_of=_read_day(request.as_of)),
         request.at,

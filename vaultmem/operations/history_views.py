@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 _WORDS = {"add": ("added", "green"), "remove": ("removed", "red"), "replace": ("changed", "yellow")}
 
-_CUT = "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
+_SHALLOW_CLONE_TEXT = (
+    "The history of this clone ends here: it is shallow. `git fetch --unshallow` gets the rest."
+)
 
 _MAX_TEXT = (
     "This clone is shallow and its history ends at {}: lines from there might be older than that."
@@ -87,7 +89,7 @@ def _log_lines(result: Log, request: Any) -> Iterator[Line]:
     for commit in result.commits:
         yield Line(commit.commit[:7], "yellow", f"  {format_commit_line(commit)}")
     if result.is_cut:
-        yield Line(_CUT)
+        yield Line(_SHALLOW_CLONE_TEXT)
     elif not result.commits and request == type(request)(limit=request.limit, all_=request.all_):
         yield Line("No events yet; `vaultmem checkpoint NOTE` makes the first.")
     elif not result.commits:
@@ -127,7 +129,7 @@ def shown_lines(shown_commit: ShownCommit, _: Any) -> Iterator[Line]:
         yield from operation_lines(operation)
     if shown_commit.is_end:
         yield Line("")
-        yield Line(f"What it changed is not known. {_CUT}")
+        yield Line(f"What it changed is not known. {_SHALLOW_CLONE_TEXT}")
     elif not shown_commit.operations:
         yield Line("")
         yield Line("It changed nothing in the vault.")
@@ -277,7 +279,7 @@ def history(
 def _history_lines(trace: Trace, _: Any) -> Iterator[Line]:
     yield from version_lines(trace)
     if any(each.is_end for each in trace.versions):
-        yield Line(_CUT)
+        yield Line(_SHALLOW_CLONE_TEXT)
 
 
 def version_lines(trace: Trace) -> Iterator[Line]:

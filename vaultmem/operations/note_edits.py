@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vaultmem.services.memory.new_note import NoteUpdate
     from vaultmem.vault import Vault
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 _EDITOR = {Front.SHELL: "`edit` opens the editor"}
 
 
@@ -31,7 +31,7 @@ class EditedNote(NamedTuple):
 
     path: PurePosixPath
     blob: str
-    facts: Mapping[str, Any] = _NOTHING
+    facts: Mapping[str, Any] = _EMPTY_MAPPING
     verb: str = "edited"
     rest: str = ""
     warnings: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def update(
             metavar="PROPERTY=VALUE",
             excused={Front.MCP: "property and value set one"},
         ),
-    ] = _NOTHING,
+    ] = _EMPTY_MAPPING,
     old_text: Annotated[
         str,
         Arg(

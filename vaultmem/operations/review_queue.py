@@ -49,7 +49,7 @@ def list_review(
     wanted = format_action(only)
     if wanted and wanted not in _NAMES:
         raise RefusedError(f'"{only}" is nothing that is reviewed; use {", ".join(_NAMES)}')
-    is_large = vault.view.totals()[0] > review.COMPARED_AT_ONCE
+    is_large = vault.view.totals()[0] > review.MAX_COMPARED_NOTES
     is_all = all_ or not (is_large and list_arrived(vault))
     found = review.list_queue(vault, progress).proposals if is_all else review.list_waiting(vault)
     waiting = review.drop_foreign(vault, found)

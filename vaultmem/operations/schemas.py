@@ -13,7 +13,7 @@ Schema = dict[str, Any]
 STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 
 #: Marks an argument that is not listed to clients.
-UNLISTED = "unlisted"
+UNLISTED_MARK = "unlisted"
 
 NOTE = "The note: its path in the vault, path#Heading, or its bare name."
 
@@ -62,7 +62,7 @@ def values(description: str) -> Schema:
 
 def unlist(schema: Schema) -> Schema:
     """Return the schema of an argument that is accepted but not listed to clients."""
-    return {**schema, UNLISTED: True}
+    return {**schema, UNLISTED_MARK: True}
 
 
 def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:

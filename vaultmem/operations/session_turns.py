@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 #: Not listed to agents, because every session pays for each word of the list.
-_UNLISTED = Agent(is_listed=False)
+_UNLISTED_ARGUMENT = Agent(is_listed=False)
 
 
 class FoundInSessions(NamedTuple):
@@ -44,10 +44,11 @@ def search(
         Arg("Only turns that run a command with this text.", Agent(), most=1_000, metavar="TEXT"),
     ] = "",
     since: Annotated[
-        str, Arg("Only turns then or later (2026-10-01).", _UNLISTED, most=40, metavar="WHEN")
+        str,
+        Arg("Only turns then or later (2026-10-01).", _UNLISTED_ARGUMENT, most=40, metavar="WHEN"),
     ] = "",
     until: Annotated[
-        str, Arg("Only turns then or earlier.", _UNLISTED, most=40, metavar="WHEN")
+        str, Arg("Only turns then or earlier.", _UNLISTED_ARGUMENT, most=40, metavar="WHEN")
     ] = "",
     limit: Annotated[
         int, at_most("Sessions and turns at most.  [default: 10]", 100)._replace(excused=BUDGETED)

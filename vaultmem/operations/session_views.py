@@ -21,8 +21,8 @@ from vaultmem.operations.filters import ListScope
 from vaultmem.operations.lines import align
 from vaultmem.operations.schemas import record, rows
 from vaultmem.operations.sessions import (
-    ENDS,
     FACTS,
+    FINAL_STATUSES,
     RARE,
     Shared,
     facts_data,
@@ -94,7 +94,7 @@ def list_(
         str,
         Arg(
             "Only with this status: open, ok, error or canceled.",
-            Agent(words=(*ENDS, "open")),
+            Agent(words=(*FINAL_STATUSES, "open")),
             most=20,
             metavar="STATUS",
         ),

@@ -7,7 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import MOST, Agent, Arg, Front, Line, Moment, Takes, declare
+from vaultmem.operations.declaration import (
+    MAX_RESULT_TOKENS,
+    Agent,
+    Arg,
+    Front,
+    Line,
+    Moment,
+    Takes,
+    declare,
+)
 from vaultmem.operations.lines import report_lines
 from vaultmem.operations.schemas import Schema, record
 
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.edit_session import RecordedDecision
     from vaultmem.vault import Vault
 
-ENDS = ("ok", "error", "canceled")
+FINAL_STATUSES = ("ok", "error", "canceled")
 
 #: Every session pays for each argument of a tool.
 RARE = {Front.MCP: "the tool has what an agent names most"}
@@ -35,7 +44,7 @@ def name_session(description: str) -> Any:
 
 def limit_restore(description: str) -> Any:
     """Return the argument for a restore's maximum tokens."""
-    return Arg(description, Agent("", 300, MOST), 200, 1_000_000, metavar="TOKENS")
+    return Arg(description, Agent("", 300, MAX_RESULT_TOKENS), 200, 1_000_000, metavar="TOKENS")
 
 
 Meant = Annotated[str, name_session("The session.  [default: the current one]")]
@@ -198,7 +207,7 @@ def close(
     vault: Vault,
     session_: Meant = "",
     status: Annotated[
-        str, Arg("Result: ok, error or canceled.", words=ENDS, metavar="STATUS")
+        str, Arg("Result: ok, error or canceled.", words=FINAL_STATUSES, metavar="STATUS")
     ] = "ok",
     summary: Annotated[
         str, Arg("The state of the work at its end.", most=20_000, metavar="TEXT")

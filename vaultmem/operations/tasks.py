@@ -10,8 +10,8 @@ from vaultmem.core.sessions.task import TaskStatus
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import (
-    LEAST,
-    MOST,
+    MAX_RESULT_TOKENS,
+    MIN_RESULT_TOKENS,
     Agent,
     Arg,
     Front,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _COLOURS = {"done": "green", "doing": "bold", "blocked": "yellow", "dropped": "dim"}
 
 #: Maximum characters of an id for which titles are aligned.
-_LONGEST = 40
+_MAX_COLUMN_CHARS = 40
 
 Named = Annotated[
     str,
@@ -48,7 +48,7 @@ Budget = Annotated[
     int,
     Arg(
         "Tokens at most.  [default: 2000]",
-        Agent("", LEAST, MOST),
+        Agent("", MIN_RESULT_TOKENS, MAX_RESULT_TOKENS),
         200,
         1_000_000,
         metavar="TOKENS",
@@ -331,7 +331,7 @@ def _done_lines(word: str) -> Callable[[Task, Any], Iterator[Line]]:
 
 
 def _tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
-    width = min(max((len(task.id) for task in tasks), default=0), _LONGEST)
+    width = min(max((len(task.id) for task in tasks), default=0), _MAX_COLUMN_CHARS)
     for task in tasks:
         next_step = f"  next: {one_line(task.next_step)}" if task.next_step else ""
         rest = f"  {task.id:<{width}}  {one_line(task.title)}{next_step}"

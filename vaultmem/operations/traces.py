@@ -127,10 +127,10 @@ def spread(vault: Vault, target: Annotated[str, word("A note, session or commit.
     """List the sessions that were shown a memory, and what they wrote after that."""
     from vaultmem.errors import RefusedError
     from vaultmem.services.sessions.spread import find_spread
-    from vaultmem.services.vaults.companions import EVERY, add_named
+    from vaultmem.services.vaults.companions import ALL_VAULTS, add_named
 
     try:
-        vaults, skipped = add_named(vault, [EVERY])
+        vaults, skipped = add_named(vault, [ALL_VAULTS])
     except RefusedError:  # The caller can read no other vault.
         vaults, skipped = [vault], []
     return find_spread(vaults, target)._replace(skipped=tuple(skipped))

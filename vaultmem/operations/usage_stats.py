@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 #: Maximum number of listed sessions and queries.
-_LISTED = 10
+_MAX_LISTED_ROWS = 10
 
 #: Maximum characters of a printed query; JSON has all.
 _QUERY = 200
@@ -81,7 +81,7 @@ def stats_lines(result: Stats, request: Any) -> Iterator[Line]:
     if result.failed:
         yield Line("")
         yield Line("questions that found nothing")
-        for query, times in result.failed[:_LISTED]:
+        for query, times in result.failed[:_MAX_LISTED_ROWS]:
             yield Line(f"  {times:>4}  {truncate_line(query, _QUERY)}")
     if result.most:
         yield Line("")
@@ -123,15 +123,15 @@ def _sum_lines(result: Stats) -> Iterator[Line]:
 def _session_lines(result: Stats) -> Iterator[Line]:
     yield Line("")
     yield Line("sessions, the latest first")
-    for each in result.sessions[:_LISTED]:
+    for each in result.sessions[:_MAX_LISTED_ROWS]:
         name = f"{each.agent or 'person'} {each.session}".strip()
         yield Line(
             f"  {one_line(name):<32}  {each.packs.calls:>5,} packs  "
             f"{each.recalls.calls:>5,} recalls  {each.packs.sent + each.recalls.sent:>9,} sent  "
             f"{each.packs.saved:>11,} saved"
         )
-    if len(result.sessions) > _LISTED:
-        yield Line(f"  and {len(result.sessions) - _LISTED:,} more")
+    if len(result.sessions) > _MAX_LISTED_ROWS:
+        yield Line(f"  and {len(result.sessions) - _MAX_LISTED_ROWS:,} more")
 
 
 def recent(

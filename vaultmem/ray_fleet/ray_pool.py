@@ -34,7 +34,7 @@ from vaultmem.services.fleet.clone import (
     check_sources,
     describe_pool,
 )
-from vaultmem.services.fleet.clones import FRESH_FOR, LATE, Clones
+from vaultmem.services.fleet.clones import FRESH_SECONDS, TIMEOUT_REASON, Clones
 from vaultmem.services.fleet.pool import THREADS, Lane, Opening, PerVaultResults, Pool
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -49,7 +49,7 @@ NAMESPACE = "vaultmem"
 _SHARE = 0.01
 
 #: Seconds to reach a cluster, and for nodes to end.
-_REACHED_WITHIN, _ENDED_WITHIN = 5.0, 30.0
+_CONNECT_SECONDS, _NODE_END_SECONDS = 5.0, 30.0
 
 #: Ray's retries of a read whose node is lost: unlimited, because ten are used up before the node
 #: has restarted.
@@ -73,7 +73,7 @@ class FleetPlan(NamedTuple):
     sources: Sequence[VaultSource]
     folder: str
     nodes: int = 0
-    fresh_for: float = FRESH_FOR
+    fresh_for: float = FRESH_SECONDS
     version: str = VERSION
 
 
@@ -173,7 +173,7 @@ def stop_nodes() -> None:
     for name in list_named_actors():
         with contextlib.suppress(ValueError):
             ray.kill(ray.get_actor(name))
-    end = time.monotonic() + _ENDED_WITHIN
+    end = time.monotonic() + _NODE_END_SECONDS
     while list_named_actors() and time.monotonic() < end:
         time.sleep(0.1)
 
@@ -212,7 +212,7 @@ def _check_reached(address: str) -> None:
     if not (host and port.isdecimal()):
         return
     try:
-        socket.create_connection((host, int(port)), _REACHED_WITHIN).close()
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
     except OSError as error:
         raise VaultError(
             f"{address}: no cluster is reached there ({error.strerror or error}); "
@@ -237,14 +237,16 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 #: Seconds for a node to return the plan and its status.
-_ANSWERS_WITHIN = 30.0
+_STATUS_SECONDS = 30.0
 
 #: Seconds more than the vaults' time limit that a node has to answer.
-_GRACE = 2.0
+_NODE_MARGIN_SECONDS = 2.0
 
 #: The error for a vault whose node is missing, and for a write with unknown outcome.
-AWAY = "its node is not there; it comes back on another machine, ask again in a few seconds"
-UNKNOWN = (
+MISSING_NODE_TEXT = (
+    "its node is not there; it comes back on another machine, ask again in a few seconds"
+)
+UNKNOWN_OUTCOME_TEXT = (
     "its node died meanwhile, so it may be written or not; look at the vault before you write it "
     "again"
 )
@@ -286,8 +288,10 @@ class RayPool(Pool):
         """Call a function on the node of a vault."""
         node = self._nodes[self._choose_node(name)]
         if lane is Lane.WRITE:
-            return self._watch(node.write.remote(name, work, args, node.answer.remote()), UNKNOWN)
-        return self._watch(getattr(node, lane.value).remote(name, work, args), AWAY)
+            return self._watch(
+                node.write.remote(name, work, args, node.answer.remote()), UNKNOWN_OUTCOME_TEXT
+            )
+        return self._watch(getattr(node, lane.value).remote(name, work, args), MISSING_NODE_TEXT)
 
     def call_parts(
         self,
@@ -304,21 +308,21 @@ class RayPool(Pool):
             self._nodes[number].call_part.remote(part, work, opening, args): part
             for number, part in divided.items()
         }
-        seconds = None if opening.seconds is None else opening.seconds + _GRACE
+        seconds = None if opening.seconds is None else opening.seconds + _NODE_MARGIN_SECONDS
         _, late_calls = ray.wait([*calls], num_returns=len(calls), timeout=seconds)
         results: dict[str, T] = {}
         missing: dict[str, str] = {}
         for reference, part in calls.items():
             if reference in late_calls:
                 ray.cancel(reference)
-                missing |= dict.fromkeys(part, LATE)
+                missing |= dict.fromkeys(part, TIMEOUT_REASON)
                 continue
             try:
                 part_results = ray.get(reference)
                 results |= part_results.results
                 missing |= part_results.missing
             except RayError as error:
-                cause = self._translate(error, AWAY)
+                cause = self._translate(error, MISSING_NODE_TEXT)
                 if not isinstance(cause, LockTimeoutError):
                     raise cause from None
                 missing |= dict.fromkeys(part, str(cause))
@@ -331,7 +335,7 @@ class RayPool(Pool):
         """Return the status of the fleet, including nodes that do not answer."""
         self._find_nodes()
         calls = [node.look.remote() for node in self._nodes]
-        ray.wait(calls, num_returns=len(calls), timeout=_ANSWERS_WITHIN)
+        ray.wait(calls, num_returns=len(calls), timeout=_STATUS_SECONDS)
         nodes = []
         for number, reference in enumerate(calls):
             try:
@@ -369,7 +373,7 @@ class RayPool(Pool):
             try:
                 self._nodes = [ray.get_actor(name_node(n)) for n in range(plan.nodes)]
             except ValueError:
-                raise LockTimeoutError(AWAY) from None
+                raise LockTimeoutError(MISSING_NODE_TEXT) from None
             self._names = [each.name for each in plan.sources]
             self._is_current = True
 
@@ -415,7 +419,7 @@ def find_plan() -> FleetPlan:
             raise NoteNotFoundError(
                 "no fleet runs in this cluster; `vaultmem fleet start` starts one"
             )
-        ready, _ = ray.wait(calls, timeout=_ANSWERS_WITHIN)
+        ready, _ = ray.wait(calls, timeout=_STATUS_SECONDS)
         plan: FleetPlan = ray.get(ready[0] if ready else calls[0], timeout=0)
     except (RayError, GetTimeoutError, ValueError) as error:
         raise VaultError(f"the fleet does not answer ({type(error).__name__})") from None
@@ -425,7 +429,7 @@ def find_plan() -> FleetPlan:
 
 
 def start_fleet(
-    address: str, sources: Iterable[VaultSource], folder: str, fresh_for: float = FRESH_FOR
+    address: str, sources: Iterable[VaultSource], folder: str, fresh_for: float = FRESH_SECONDS
 ) -> RayPool:
     """Start a fleet in a cluster, replacing a running one; it continues after `close`.
 

@@ -26,7 +26,7 @@ _IDLE = "5"
 
 #: Timeouts in seconds, for starting a process and for its greeting.
 _START = 20.0
-_PATIENCE = 2.0
+_GREETING_SECONDS = 2.0
 
 
 def reach(path: str, root: str, hello: bytes, is_resumed: bool) -> socket | None:
@@ -82,7 +82,7 @@ def _greet(connection: socket, hello: bytes) -> dict[str, Any] | None:
     The reply is {} if the process is ending, and None on a timeout or if it admits no agents.
     """
     try:
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(_GREETING_SECONDS)
         connection.sendall(hello)
         data = b""
         while not data.endswith(b"\n"):  # Nothing follows before the first request.

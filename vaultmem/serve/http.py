@@ -29,7 +29,7 @@ from vaultmem.workers import Caller, Workers
 ADDRESS = "127.0.0.1"
 
 #: All addresses of this machine.
-_ALL = "0.0.0.0"  # noqa: S104 - only if the user names it.
+_WILDCARD_ADDRESS = "0.0.0.0"  # noqa: S104 - only if the user names it.
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?")
 
@@ -37,11 +37,11 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?")
 MCP_PATH = "/mcp"
 
 #: Limits for connections without a request: how many, and for how many seconds.
-HALF_OPEN = 64
-PATIENCE = 3.0
+MAX_SILENT_CONNECTIONS = 64
+MAX_SILENT_SECONDS = 3.0
 
 #: Seconds for running requests when the process ends.
-_GRACE = 2
+_SHUTDOWN_SECONDS = 2
 
 
 class ServerAccess(NamedTuple):
@@ -86,7 +86,7 @@ class Port:
                 f"port {place.port}: {reason}; name another one with --port"
             ) from None
         self.port = self._socket.getsockname()[1]
-        host = ADDRESS if place.address == _ALL else place.address
+        host = ADDRESS if place.address == _WILDCARD_ADDRESS else place.address
         names = (*place.names, host, *(["localhost"] if host == ADDRESS else []))
         #: Accepted Host headers; a name can have a proxy's port.
         self.hosts = tuple(
@@ -98,7 +98,7 @@ class Port:
 
     def answer_by(self, app: ASGIApp, async_thread: AsyncThread, **settings: int) -> None:
         """Answer requests with an app in this event loop; `settings` are more uvicorn options."""
-        options: dict[str, Any] = {"timeout_graceful_shutdown": _GRACE, **settings}
+        options: dict[str, Any] = {"timeout_graceful_shutdown": _SHUTDOWN_SECONDS, **settings}
         config = uvicorn.Config(
             _drop_gone(app),
             http=BoundedProtocol,
@@ -110,7 +110,7 @@ class Port:
         self._server = uvicorn.Server(config)
         self._ended = async_thread.run(self._server.serve([self._socket]))
 
-    def close(self, seconds: float = _GRACE) -> None:
+    def close(self, seconds: float = _SHUTDOWN_SECONDS) -> None:
         """Finish running requests and accept no new ones."""
         if self._server is not None and self._ended is not None:
             self._server.should_exit = True
@@ -149,7 +149,7 @@ class HttpServer(Port):
         self._mcp = McpApp(workers, caller, token, hosts, MCP_PATH)
         self.answer_by(_split(self._mcp, create_app(workers, site, self._events)), async_thread)
 
-    def close(self, seconds: float = _GRACE) -> None:
+    def close(self, seconds: float = _SHUTDOWN_SECONDS) -> None:
         """Close as `Port` does, and close the sessions that agents started over HTTP."""
         super().close(seconds)
         if self._workers is not None:
@@ -290,8 +290,8 @@ class BoundedProtocol(H11Protocol):
             self._end_wait()
 
     def _await_request(self) -> None:
-        self._silent[self] = self.loop.call_later(PATIENCE, self._give_up)
-        if len(self._silent) > HALF_OPEN:
+        self._silent[self] = self.loop.call_later(MAX_SILENT_SECONDS, self._give_up)
+        if len(self._silent) > MAX_SILENT_CONNECTIONS:
             next(iter(self._silent))._give_up()
 
     def _end_wait(self) -> None:

@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from vaultmem.mcp_server.tool_text import LineConnection
 
 #: Limits for the greeting, in seconds and bytes.
-_PATIENCE = 2.0
-_LONGEST = 1 << 20
+_GREETING_SECONDS = 2.0
+_MAX_GREETING_BYTES = 1 << 20
 
-#: How many times per `_PATIENCE` a disconnected client's process is checked.
+#: How many times per `_GREETING_SECONDS` a disconnected client's process is checked.
 _CHECKS = 40
 
 #: Maximum number of clients.
-_MANY = 64
+_MAX_CLIENTS = 64
 
 #: Seconds to send responses when the process ends.
-_GRACE = 0.1
+_SHUTDOWN_SECONDS = 0.1
 
 
 Result = TypeVar("Result")
@@ -138,12 +138,12 @@ class AgentConnections:
         """Send goodbye to all clients."""
         if self._open:
             with contextlib.suppress(TimeoutError):
-                self._talks.run(self._leave()).result(_PATIENCE)
+                self._talks.run(self._leave()).result(_GREETING_SECONDS)
 
     async def _leave(self) -> None:
         import asyncio
 
-        await asyncio.sleep(_GRACE)
+        await asyncio.sleep(_SHUTDOWN_SECONDS)
         await asyncio.gather(*(each.leave() for each in self._open), return_exceptions=True)
 
     def admit(self, connection: socket.socket) -> None:
@@ -159,8 +159,8 @@ class AgentConnections:
             caller = Caller()
             try:
                 caller = read_caller(_read_hello(connection), self._workers.root)
-                if self._idling.clients >= _MANY:
-                    raise RefusedError(f"{_MANY} clients are served already")
+                if self._idling.clients >= _MAX_CLIENTS:
+                    raise RefusedError(f"{_MAX_CLIENTS} clients are served already")
             except VaultError as error:
                 greeting["refused"] = str(error)
             with self._idling.client():
@@ -201,7 +201,7 @@ async def _has_died(pid: int | None) -> bool:
     for _ in range(_CHECKS):
         if pid is not None and find_process(pid) is None:
             return True
-        await asyncio.sleep(_PATIENCE / _CHECKS)
+        await asyncio.sleep(_GREETING_SECONDS / _CHECKS)
     return False
 
 
@@ -239,12 +239,12 @@ def _read_hello(connection: socket.socket) -> dict[str, Any]:
         RefusedError: it is not a greeting.
         OSError: it did not arrive in time.
     """
-    connection.settimeout(_PATIENCE)
+    connection.settimeout(_GREETING_SECONDS)
     data = b""
     while not data.endswith(b"\n"):
         part = connection.recv(65_536)
         data += part
-        if not part or len(data) > _LONGEST:
+        if not part or len(data) > _MAX_GREETING_BYTES:
             raise RefusedError("that is not a client of this vault")
     hello: dict[str, Any] = json.loads(data)
     return hello

@@ -47,7 +47,7 @@ _OPENING = frozenset(
     )
 )
 
-_LOST = (
+_LOST_ANSWER_TEXT = (
     "the process that serves this vault ended before it answered, and what was asked may have been "
     "done; look before you ask again"
 )
@@ -236,7 +236,7 @@ def _read(line: bytes) -> list[dict[str, Any]]:
 
 
 def _describe_lost(number: object) -> bytes:
-    error = {"code": -32000, "message": _LOST}
+    error = {"code": -32000, "message": _LOST_ANSWER_TEXT}
     return json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n"
 
 

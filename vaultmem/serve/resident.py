@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds after the start before a process that serves pages imports the rest.
-_SOON = 3.0
+_IMPORT_DELAY_SECONDS = 3.0
 
 
 #: Starts answering commands and admitting agents at the socket; returns a function that stops it.
@@ -78,7 +78,7 @@ def run_resident(
             web.start(workers, async_thread)
             ends.callback(web.close)
             listeners.append(web.notice)
-            timer = threading.Timer(_SOON, _load_rest, [web, agents])
+            timer = threading.Timer(_IMPORT_DELAY_SECONDS, _load_rest, [web, agents])
             timer.daemon = True
             timer.start()
         ends.callback(agents.hold)

@@ -44,7 +44,7 @@ MAX_MEMBERS = 1_000_000
 MAX_MANIFEST = 256 * 1024 * 1024
 
 _SINGLE = frozenset({HISTORY, STATE, TRUST})
-_KEPT = re.compile(
+_EXTERNAL_MEMBER = re.compile(
     rf"(?:{RECEIPTS}[0-9A-Za-z-]{{1,64}}\.json|{ARTIFACTS}[0-9a-f]{{64}}\.md"
     rf"|{SESSIONS}[0-9a-f]{{32}}\.json)"
 )
@@ -153,7 +153,7 @@ def _is_sound(member: Member) -> bool:
 
 def is_kept(name: str) -> bool:
     """Return whether a name is one of the members that are not files of the vault."""
-    return name in _SINGLE or _KEPT.fullmatch(name) is not None
+    return name in _SINGLE or _EXTERNAL_MEMBER.fullmatch(name) is not None
 
 
 def is_safe(path: str) -> bool:
@@ -181,7 +181,7 @@ def _parents(path: str) -> list[str]:
 _BLOCK = 1024 * 1024
 
 #: Most bytes that tar adds to a member: its header, that of a long name, and padding.
-_AROUND = 8_192
+_MAX_OVERHEAD_BYTES = 8_192
 
 
 class _Spooled(NamedTuple):
@@ -289,7 +289,7 @@ class ArchiveReader:
             RefusedError: a member differs from the manifest, is missing, or is not in it.
         """
         members = dict(self.manifest.members)
-        self._limit.most += self.manifest.size + _AROUND * len(members)
+        self._limit.most += self.manifest.size + _MAX_OVERHEAD_BYTES * len(members)
         total = len(members)
         with naming_archive(self._file):
             while (info := self._tar.next()) is not None:
@@ -368,7 +368,7 @@ class _Limit(io.RawIOBase):
 
     def __init__(self, packed: gzip.GzipFile) -> None:
         self._packed = packed
-        self.most = MAX_MANIFEST + _AROUND
+        self.most = MAX_MANIFEST + _MAX_OVERHEAD_BYTES
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes.
@@ -376,13 +376,13 @@ class _Limit(io.RawIOBase):
         Raises:
             RefusedError: the limit would be exceeded.
         """
-        if not 0 <= size <= self.most - self._packed.tell() + _AROUND:
+        if not 0 <= size <= self.most - self._packed.tell() + _MAX_OVERHEAD_BYTES:
             raise RefusedError(f"it unpacks to more than its {MANIFEST} says")
         return self._packed.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
         """Go to an offset within the limit."""
-        if whence or place > self.most + _AROUND:
+        if whence or place > self.most + _MAX_OVERHEAD_BYTES:
             raise RefusedError(f"it unpacks to more than its {MANIFEST} says")
         return self._packed.seek(place)
 

@@ -12,12 +12,12 @@ from vaultmem.core.curation.proposal import Proposal, Report, format_report, par
 from vaultmem.errors import RefusedError
 from vaultmem.storage.state import StateDatabase
 
-_WAITING, _FOUND = "arrived", "arrived_found"
+_WAITING_KEY, _PROPOSALS_KEY = "arrived", "arrived_found"
 
 
 def read_waiting(state: StateDatabase) -> dict[str, str]:
     """Return the sender ("" if unknown) of each note not yet compared, by path."""
-    text = state.get(_WAITING)
+    text = state.get(_WAITING_KEY)
     senders: dict[str, str] = json.loads(text) if text else {}
     return senders
 
@@ -25,21 +25,21 @@ def read_waiting(state: StateDatabase) -> dict[str, str]:
 def add_waiting(state: StateDatabase, arrived: Mapping[str, str]) -> None:
     """Add notes not yet compared, with their senders by path."""
     if arrived:
-        state.put(_WAITING, json.dumps(read_waiting(state) | dict(arrived)))
+        state.put(_WAITING_KEY, json.dumps(read_waiting(state) | dict(arrived)))
 
 
 def read_found(state: StateDatabase) -> tuple[Proposal, ...]:
     """Return the stored proposals, made from the notes as they were when compared."""
-    text = state.get(_FOUND)
+    text = state.get(_PROPOSALS_KEY)
     if not text:
         return ()
-    entry = state.kept.get(_FOUND)
+    entry = state.kept.get(_PROPOSALS_KEY)
     if entry is None or entry[0] != text:
         try:
             entry = (text, parse_report(text).proposals)
         except RefusedError:  # Written by another version of vaultmem.
             entry = (text, ())
-        state.kept[_FOUND] = entry
+        state.kept[_PROPOSALS_KEY] = entry
     proposals: tuple[Proposal, ...] = entry[1]
     return proposals
 
@@ -56,6 +56,6 @@ def store_found(
     with state.transaction():
         waiting = read_waiting(state)
         rest = {path: sender for path, sender in waiting.items() if path not in compared}
-        state.put(_WAITING, json.dumps(rest) if rest else "")
+        state.put(_WAITING_KEY, json.dumps(rest) if rest else "")
         proposals = tuple(change(read_found(state)))
-        state.put(_FOUND, format_report(Report("", "", proposals)) if proposals else "")
+        state.put(_PROPOSALS_KEY, format_report(Report("", "", proposals)) if proposals else "")

@@ -32,10 +32,10 @@ _TEMPORARY = compile_later(re.escape(TEMPORARY).replace(r"\{\}", "[0-9a-f]{12}")
 LEFTOVER = ".vaultmem-"
 
 #: Most bytes of a file name on most file systems, and those around the note's name.
-_LONGEST, _AROUND = 255, 70
+_MAX_NAME_BYTES, _MAX_AFFIX_BYTES = 255, 70
 
 #: Seconds after its last change in which a program might still write to a displaced file.
-_QUIET = 5.0
+_QUIET_SECONDS = 5.0
 
 #: Errors of opening a link, device or folder that another process put in a note's place.
 _NO_FILE = {errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EINVAL}
@@ -162,11 +162,11 @@ def read_open(descriptor: int) -> bytes:
 def _shorten(target: Path) -> str:
     """Return a note's name, shortened to fit in the name of a displaced file."""
     stem = target.stem
-    while len(os.fsencode(stem + target.suffix)) > _LONGEST - _AROUND and stem:
+    while len(os.fsencode(stem + target.suffix)) > _MAX_NAME_BYTES - _MAX_AFFIX_BYTES and stem:
         stem = stem[:-1]
     return stem + target.suffix
 
 
 def _is_quiet(descriptor: int) -> bool:
     status = os.fstat(descriptor)
-    return time.time() - max(status.st_mtime, status.st_ctime) > _QUIET
+    return time.time() - max(status.st_mtime, status.st_ctime) > _QUIET_SECONDS

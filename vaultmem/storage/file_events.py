@@ -66,11 +66,11 @@ _FOLDER_EVENTS: dict[int, type[FileSystemEvent]] = {
     Bits.IN_ATTRIB: DirAttribEvent,
 }
 _KINDS = reduce(or_, _FILE_EVENTS)
-_GONE = Bits.IN_DELETE | Bits.IN_MOVED_FROM
+_REMOVAL_EVENTS = Bits.IN_DELETE | Bits.IN_MOVED_FROM
 _SELF = Bits.IN_DELETE_SELF | Bits.IN_MOVE_SELF
 
 #: Watch only folders, no links, no removed files.
-_WANTED = _KINDS | Bits.IN_ONLYDIR | Bits.IN_DONT_FOLLOW | Bits.IN_EXCL_UNLINK
+_WATCH_MASK = _KINDS | Bits.IN_ONLYDIR | Bits.IN_DONT_FOLLOW | Bits.IN_EXCL_UNLINK
 
 #: Most reads (of up to 64 KiB) in one drain.
 _READS = 64
@@ -79,7 +79,7 @@ _READS = 64
 _HALF_MOVE = 1
 
 #: The errors of adding a watch to a folder that exists but cannot be watched.
-_REFUSED = {errno.ENOSPC, errno.ENOMEM, errno.EACCES}
+_WATCH_ERRORS = {errno.ENOSPC, errno.ENOMEM, errno.EACCES}
 
 
 class TreeEmitter(EventEmitter):
@@ -173,7 +173,7 @@ class TreeEmitter(EventEmitter):
         folder = self._folders.get(watch)  # None if it was moved; the move was queued.
         path = os.path.join(folder, name) if folder and name else ""
         if path and mask & Bits.IN_ISDIR:
-            if mask & _GONE:
+            if mask & _REMOVAL_EVENTS:
                 self._forget(path, is_moved=bool(mask & Bits.IN_MOVED_FROM))
             if not self._enters(path):
                 path = ""
@@ -198,7 +198,7 @@ class TreeEmitter(EventEmitter):
             self._pending_move = (cookie, event)
         else:
             self.queue_event(event)
-        if is_folder and not mask & _GONE:
+        if is_folder and not mask & _REMOVAL_EVENTS:
             self._cover(path, old_path)
 
     def _end_move(self, cookie: int = 0) -> str:
@@ -223,12 +223,12 @@ class TreeEmitter(EventEmitter):
         pending = [path]
         while pending:
             folder = pending.pop()
-            mask = _WANTED | (_SELF if folder == self._root else 0)
+            mask = _WATCH_MASK | (_SELF if folder == self._root else 0)
             watch = inotify_add_watch(self._events, os.fsencode(folder), mask)
             is_new = watch not in self._folders and folder not in self.unwatched
             if watch >= 0:
                 self._folders[watch] = folder
-            elif ctypes.get_errno() in _REFUSED:
+            elif ctypes.get_errno() in _WATCH_ERRORS:
                 unwatched.add(folder)
             else:
                 continue  # It was removed, or is a link.
@@ -283,7 +283,7 @@ def _is_within(path: str, folder: str) -> bool:
 # File events of a folder by watchdog, on Linux from our own emitter.
 
 #: Seconds to wait for threads to end.
-_PATIENCE = 5.0
+_JOIN_SECONDS = 5.0
 
 
 class FolderEvents(FileSystemEventHandler):
@@ -357,7 +357,7 @@ class FolderEvents(FileSystemEventHandler):
         logging.getLogger("watchdog").removeHandler(self._losses)
         if self._first.is_alive():
             self._first.stop()
-            self._first.join(_PATIENCE)
+            self._first.join(_JOIN_SECONDS)
 
     def _inside(self, path: str) -> str:
         """Return a path relative to the folder, with `/`; "" for the folder and paths outside."""

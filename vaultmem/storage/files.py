@@ -27,7 +27,7 @@ MAX_FILE_BYTES = 1024 * 1024
 MAX_ATTACHMENT_MIB = 100
 
 #: Seconds to wait for a file that another process has leased.
-_LEASED = 1.0
+_LEASE_WAIT_SECONDS = 1.0
 
 
 class UnsafeFileError(VaultError):
@@ -210,7 +210,7 @@ def open_beneath(root: Path, path: PurePosixPath) -> int:
 
 def _open_last(name: str, flags: int, folder: int) -> int:
     """Open a file, after waiting if it is leased to an edit that writes it in place."""
-    end = time.monotonic() + _LEASED
+    end = time.monotonic() + _LEASE_WAIT_SECONDS
     while True:
         try:
             return os.open(name, flags, dir_fd=folder)

@@ -14,7 +14,7 @@ from vaultmem.storage.git.person_index import StagedEntries
 from vaultmem.storage.state import StateDatabase
 
 #: The last writes to a path whose bytes are stored; the latest one might not have happened.
-_KEPT = 2
+_MAX_STORED_WRITES = 2
 
 #: The blob id of a removed file.
 REMOVED = ""
@@ -66,7 +66,7 @@ class Journal:
         self._state.execute(
             "UPDATE journal SET data = NULL WHERE path = ? AND data IS NOT NULL AND id NOT IN "
             "(SELECT id FROM journal WHERE path = ? ORDER BY id DESC LIMIT ?)",
-            (path, path, _KEPT),
+            (path, path, _MAX_STORED_WRITES),
         )
 
     def find_author(self, path: str, blob: str) -> Author | None:

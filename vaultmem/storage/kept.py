@@ -267,7 +267,7 @@ _TABLES = {
 }
 
 #: The tables whose rows are exported in the order of their ids.
-_NUMBERED = frozenset({"journal", "operations"})
+_NUMBERED_TABLES = frozenset({"journal", "operations"})
 
 #: Keys of `meta` that are not a cache: this machine's id, arrived notes, positions of imports.
 _KEYS = ("machine", "arrived", "arrived_found")
@@ -279,7 +279,7 @@ _MAX_LINE = 16 * 1024 * 1024
 def dump_state(state: StateDatabase) -> Iterator[bytes]:
     """Yield each row as a JSON line: its table, and its values in the order of `_TABLES`."""
     for table, columns in _TABLES.items():
-        order = "id" if table in _NUMBERED else ", ".join(columns[:3])
+        order = "id" if table in _NUMBERED_TABLES else ", ".join(columns[:3])
         for row in state.query(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}"):
             if table != "meta" or _is_kept(row[0]):
                 yield json.dumps([table, *map(_encode, row)]).encode() + b"\n"
@@ -326,7 +326,7 @@ def _decode(value: Any) -> Any:
 _WORK = "work"
 
 #: Seconds after which a stored result is dropped.
-_KEPT_FOR = 30 * 86_400
+_MAX_RESULT_AGE_SECONDS = 30 * 86_400
 
 
 class KeptWork:
@@ -341,7 +341,7 @@ class KeptWork:
         self._folder = folder / _WORK
         for file in self._folder.glob("*/*"):
             with contextlib.suppress(FileNotFoundError):  # Another process dropped it.
-                if file.stat().st_mtime < now - _KEPT_FOR:
+                if file.stat().st_mtime < now - _MAX_RESULT_AGE_SECONDS:
                     file.unlink()
 
     def list_stands(self, work: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 #: Seconds to wait for a program that has a file open.
-_PATIENCE = 0.5
+_LEASE_WAIT_SECONDS = 0.5
 
 
 class Lease(Enum):
@@ -28,7 +28,7 @@ class Lease(Enum):
 
 @contextlib.contextmanager
 def open_leased(
-    file: Path, *, alone: bool = False, patience: float = _PATIENCE
+    file: Path, *, alone: bool = False, patience: float = _LEASE_WAIT_SECONDS
 ) -> Iterator[tuple[int, Lease]]:
     """Open a file with a read lease, after waiting up to `patience` (s) for its writers.
 

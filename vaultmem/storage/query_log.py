@@ -24,7 +24,7 @@ MAX_SECTIONS = 50
 #: The kinds of a context pack, and of what a hook showed before a tool call.
 PACK, TOOL = "pack", "tool"
 
-_LARGE = 1024 * 1024
+_MAX_LOG_BYTES = 1024 * 1024
 
 
 class LoggedQuery(NamedTuple):
@@ -66,7 +66,7 @@ def append(folder: Path, call: LoggedQuery, sections: Sequence[tuple[str, str, f
 
 def is_large(size: int) -> bool:
     """Return whether the log file (size in bytes) should be folded into the database now."""
-    return size > _LARGE
+    return size > _MAX_LOG_BYTES
 
 
 #: Calls that are stored with their signals.
@@ -128,7 +128,7 @@ class UsageTotals(NamedTuple):
     last: float
 
 
-_MOST_OUTCOMES = 20_000
+_MAX_OUTCOMES = 20_000
 
 #: The prefix of an assertion's name, which replaces a session id; no id has a colon.
 ASSERTED = "assert:"
@@ -234,7 +234,7 @@ class SignalStore:
                 [(session, path, int(ended_well)) for path in paths],
             )
             last = "(SELECT max(id) FROM outcomes)"
-            self._state.execute(f"DELETE FROM outcomes WHERE id <= {last} - {_MOST_OUTCOMES}")
+            self._state.execute(f"DELETE FROM outcomes WHERE id <= {last} - {_MAX_OUTCOMES}")
 
     def accounts(self) -> list[UsageTotals]:
         """Return the sums of all calls ever, the most recently used first."""

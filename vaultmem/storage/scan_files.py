@@ -157,7 +157,7 @@ def _scan_folder(
                 scan.others[path] = stat
                 if is_note:
                     limit = MAX_FILE_BYTES // 1024 // 1024
-                    scan.unsafe[path] = f"{LARGER} {limit} MiB"
+                    scan.unsafe[path] = f"{TOO_LARGE_PREFIX} {limit} MiB"
 
 
 @contextlib.contextmanager
@@ -197,7 +197,7 @@ def _reject_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan)
 
 
 #: The start of the reason for a note that is too large to read.
-LARGER = "it is larger than"
+TOO_LARGE_PREFIX = "it is larger than"
 
 
 def count_folders(root: Path, limit: int) -> int:

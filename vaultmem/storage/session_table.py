@@ -35,7 +35,7 @@ from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.views import View
 
 #: The condition for paths below `sessions/`: the character after "/" is "0".
-_INSIDE = "v.path > 'sessions/' AND v.path < 'sessions0'"
+_SESSION_PATH_CONDITION = "v.path > 'sessions/' AND v.path < 'sessions0'"
 
 
 class SessionTable:
@@ -50,7 +50,7 @@ class SessionTable:
         rows = self._state.query(
             f"SELECT v.document, v.path, d.blob FROM {self._documents} "
             "JOIN documents d ON d.id = v.document LEFT JOIN session_facts s "
-            f"ON s.document = v.document WHERE s.document IS NULL AND {_INSIDE}"
+            f"ON s.document = v.document WHERE s.document IS NULL AND {_SESSION_PATH_CONDITION}"
         )
         return [(int(document), str(path), str(blob)) for document, path, blob in rows]
 
@@ -81,7 +81,9 @@ class SessionTable:
 
     def _read(self, condition: str, *values: str) -> list[SessionFacts]:
         joined = f"FROM {self._documents} JOIN session_facts s ON s.document = v.document"
-        rows = self._state.query(f"SELECT s.facts {joined} WHERE {_INSIDE} {condition}", values)
+        rows = self._state.query(
+            f"SELECT s.facts {joined} WHERE {_SESSION_PATH_CONDITION} {condition}", values
+        )
         return [_decode(facts) for (facts,) in rows]
 
 
@@ -96,7 +98,7 @@ def _decode(text: str) -> SessionFacts:
 # The last result of each command: a table of the state database, for the hook before a command.
 
 #: Most commands that are stored, and most failures that are compared with a call.
-_MOST_ENDS, _MOST_FAILED = 5_000, 300
+_MAX_COMMANDS, _MAX_FAILURES = 5_000, 300
 
 
 class CommandEnd(NamedTuple):
@@ -130,14 +132,14 @@ class CommandEnds:
             )
             self._state.execute(
                 "DELETE FROM command_ends WHERE at < "
-                f"(SELECT at FROM command_ends ORDER BY at DESC LIMIT 1 OFFSET {_MOST_ENDS})"
+                f"(SELECT at FROM command_ends ORDER BY at DESC LIMIT 1 OFFSET {_MAX_COMMANDS})"
             )
 
     def failed(self, project: str) -> list[CommandEnd]:
         """Return a project's commands whose last run failed, newest first (at most 300)."""
         rows = self._state.query(
             f"SELECT {', '.join(CommandEnd._fields)} FROM command_ends WHERE project = ? "
-            f"AND trouble <> '' ORDER BY at DESC LIMIT {_MOST_FAILED}",
+            f"AND trouble <> '' ORDER BY at DESC LIMIT {_MAX_FAILURES}",
             (project,),
         )
         return list(map(CommandEnd._make, rows))
@@ -230,7 +232,7 @@ class ActiveSessions:
 FOLDER = "had"
 
 #: Most sessions that are stored, and most bytes of a session's file.
-_MOST, _LARGE = 100, 256 * 1024
+_MAX_SESSIONS, _MAX_SESSION_BYTES = 100, 256 * 1024
 
 
 def read_had(state_folder: Path, session: str) -> frozenset[str]:
@@ -241,17 +243,21 @@ def read_had(state_folder: Path, session: str) -> frozenset[str]:
         text = (state_folder / FOLDER / session).read_text("ascii")
     except (OSError, ValueError):
         return frozenset()
-    return frozenset(text.split()) if len(text) < _LARGE else frozenset()
+    return frozenset(text.split()) if len(text) < _MAX_SESSION_BYTES else frozenset()
 
 
 def add_had(state_folder: Path, session: str, names: Iterable[str]) -> None:
-    """Store digests of sections shown to a session; a file of `_LARGE` bytes is emptied first."""
+    """Store digests of sections shown to a session; a file of `_MAX_SESSION_BYTES` bytes is emptied first."""
     file = state_folder / FOLDER / session
     with contextlib.suppress(OSError):
         if not session:
             return
         file.parent.mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_TRUNC if file.exists() and file.stat().st_size >= _LARGE else os.O_APPEND
+        flags = (
+            os.O_TRUNC
+            if file.exists() and file.stat().st_size >= _MAX_SESSION_BYTES
+            else os.O_APPEND
+        )
         descriptor = open_file(file, os.O_WRONLY | os.O_CREAT | flags)
         try:
             os.write(descriptor, "".join(f"{name}\n" for name in names).encode("ascii"))
@@ -266,7 +272,7 @@ def forget_had(state_folder: Path, session: str) -> None:
         if session:
             (folder / session).unlink(missing_ok=True)
         files = sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime)
-        for file in files[:-_MOST]:
+        for file in files[:-_MAX_SESSIONS]:
             file.unlink(missing_ok=True)
 
 

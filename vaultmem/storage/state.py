@@ -140,7 +140,7 @@ _DAMAGE = ("CORRUPT", "NOTADB", "IOERR_SHORT_READ", "READONLY_DBMOVED", "SCHEMA"
 
 
 #: The least lock timeout in seconds: the last process to close a database checkpoints it.
-_LEAST = 1.0
+_MIN_LOCK_SECONDS = 1.0
 
 
 class StateDatabase:
@@ -153,7 +153,7 @@ class StateDatabase:
 
     def __init__(self, folder: Path, patience: float = WRITER) -> None:
         self._folder = folder
-        self._patience = max(patience, _LEAST)
+        self._patience = max(patience, _MIN_LOCK_SECONDS)
         #: The file with the name of the database in use.
         self._pointer = folder / "state"
         self._connection: sqlite3.Connection | None = None

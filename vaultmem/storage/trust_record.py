@@ -234,7 +234,7 @@ def _read_if_sound(file: Path) -> TrustRecord | None:
 
 
 #: Seconds after which signatures are verified again: a key can be allowed until a date.
-_FRESH = 86_400
+_CACHE_SECONDS = 86_400
 
 
 class SignedList(NamedTuple):
@@ -288,7 +288,7 @@ class SignedTrust:
         if cache is None:
             return {}
         files = [stamp.file for stamp in cache.stamps]
-        if not 0 <= now - cache.at < _FRESH or _stamp(files) != cache.stamps:
+        if not 0 <= now - cache.at < _CACHE_SECONDS or _stamp(files) != cache.stamps:
             return None
         serials: dict[tuple[str, str], int] = {}
         for each in cache.lists:
@@ -328,7 +328,7 @@ def _stamp(files: Iterable[str]) -> tuple[_Stamp, ...]:
 # Signatures by SSH keys, made and verified by OpenSSH's `ssh-keygen -Y`, as in git.
 
 #: Timeout of a verification in seconds; signing has none, because it can ask for a passphrase.
-_LONGEST = 10.0
+_VERIFY_TIMEOUT_SECONDS = 10.0
 
 _KEY = compile_later(r"(?:^|\s)((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3})(?=\s|$)")
 _NAME = compile_later(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
@@ -361,11 +361,13 @@ def find_signer(data: bytes, signature: str, signers: Path, namespace: str, name
         file.write_text(signature, encoding="utf-8")
         options = ("-s", str(file), "-f", str(signers))
         if not name:
-            code, out, _ = _run(_LONGEST, b"", "-Y", "find-principals", *options)
+            code, out, _ = _run(_VERIFY_TIMEOUT_SECONDS, b"", "-Y", "find-principals", *options)
             name = "" if code else out.decode("utf-8", "replace").partition("\n")[0].strip()
         if not name:
             return ""
-        code, _, _ = _run(_LONGEST, data, "-Y", "verify", *options, "-I", name, "-n", namespace)
+        code, _, _ = _run(
+            _VERIFY_TIMEOUT_SECONDS, data, "-Y", "verify", *options, "-I", name, "-n", namespace
+        )
     return "" if code else name
 
 
@@ -392,7 +394,7 @@ def allow_signer(file: Path, name: str, key: str, namespace: str) -> bool:
     """
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" cannot be a signer\'s name; give one like ann@example.org')
-    code, _, err = _run(_LONGEST, f"{key}\n".encode(), "-l", "-f", "-")
+    code, _, err = _run(_VERIFY_TIMEOUT_SECONDS, f"{key}\n".encode(), "-l", "-f", "-")
     if code:
         raise RefusedError(f"{key[:40]}: not a public key ({_first_line(err)})")
     line = f'{name} namespaces="{namespace}" {key}'

@@ -37,7 +37,7 @@ _BATCH = 1_000
 _MAX_TERMS, _CANDIDATES = 64, 400
 
 #: BM25's k1 and b, and the usual number of terms in a turn.
-_SATURATION, _NORM, _USUAL = 0.6, 0.2, 40
+_SATURATION, _NORM, _AVERAGE_TURN_TERMS = 0.6, 0.2, 40
 
 
 class TurnQuery(NamedTuple):
@@ -130,7 +130,7 @@ class TurnIndex:
 
         def score(row: tuple[Any, ...]) -> float:
             frequencies = Counter(row[3].split())
-            norm = _SATURATION * (1 - _NORM + _NORM * frequencies.total() / _USUAL)
+            norm = _SATURATION * (1 - _NORM + _NORM * frequencies.total() / _AVERAGE_TURN_TERMS)
             return -sum(
                 rarity[term] * frequencies[term] / (frequencies[term] + norm) for term in terms
             )

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 FILE_NAME = "vaults.json"
 
 #: Most characters of a vault's name in the list.
-_LONGEST = 40
+_MAX_NAME_CHARS = 40
 
 
 def is_vault_name(name: str) -> bool:
     """Return whether a name is valid in the list: not a path or an address."""
     rest = name.translate({ord(each): None for each in "_.-"})
     is_plain = rest.isalnum() or not rest
-    return name[:1].isalnum() and is_plain and len(name) <= _LONGEST
+    return name[:1].isalnum() and is_plain and len(name) <= _MAX_NAME_CHARS
 
 
 def find_named(name: str, config: str | Path) -> str:
@@ -126,7 +126,7 @@ def write_vaults(config: Path, vaults: Mapping[str, str]) -> None:
 _LINUX = {"state": ".local/state", "config": ".config", "data": ".local/share"}
 
 #: Debian's home for users without one; it does not exist.
-_NOBODY = "/nonexistent"
+_NONEXISTENT_HOME = "/nonexistent"
 
 
 def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
@@ -144,7 +144,7 @@ def find_user_folder(kind: str, environment: Mapping[str, str]) -> str:
     try:
         return str(getattr(platformdirs, f"user_{kind}_dir")("vaultmem", appauthor=False))
     except RuntimeError:  # A user without a home.
-        return os.path.join(_NOBODY, _LINUX[kind], "vaultmem")
+        return os.path.join(_NONEXISTENT_HOME, _LINUX[kind], "vaultmem")
 
 
 # Folders that are shipped with the package: templates, and the sample vault.

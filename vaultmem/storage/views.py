@@ -23,7 +23,7 @@ from vaultmem.core.notes.record import NOTE_FIELDS, NoteRecord, SectionRecord
 from vaultmem.core.search.query import NoteFilter
 from vaultmem.core.text.paths import find_twins, fold, is_text
 from vaultmem.errors import LockTimeoutError
-from vaultmem.storage.scan_files import LARGER, Stat
+from vaultmem.storage.scan_files import TOO_LARGE_PREFIX, Stat
 from vaultmem.storage.state import StateDatabase
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ _PINNED, _TAGS, _WARNINGS, _WISHES, _CHANGED = map(
 )
 
 #: Columns by which notes can be counted.
-_COUNTED = frozenset({"kind", "state", "context", "agent", "tags"})
+_COUNTABLE_COLUMNS = frozenset({"kind", "state", "context", "agent", "tags"})
 
 #: The SQL condition for proposed preferences (see `NoteFilter.shows_proposals`).
 PROPOSED = f"d.kind = '{NoteKind.PREFERENCE.value}' AND d.state = '{NoteState.CANDIDATE.value}'"
 _PROPOSALS = f"SELECT d.id FROM documents d WHERE {PROPOSED}"
 
 #: When (seconds since the epoch) a file got its bytes: its commit's time, or its modification time.
-_CHANGED_AT = (
+_CHANGE_TIME_SQL = (
     "coalesce((SELECT at FROM committed c WHERE c.path = f.path AND c.blob = f.blob), "
     "f.mtime / 1000000000)"
 )
@@ -276,11 +276,11 @@ class View:
         return [_read_note(row) for row in self._state.query(sql, (limit,))]
 
     def count_notes(self, column: str) -> dict[str, int]:
-        """Return the number of notes for each value of a column of `_COUNTED`, most first.
+        """Return the number of notes for each value of a column of `_COUNTABLE_COLUMNS`, most first.
 
         For "tags", it is the number for each tag.
         """
-        if column not in _COUNTED:
+        if column not in _COUNTABLE_COLUMNS:
             raise ValueError(column)
         clause = f"{self._joined()} GROUP BY 1 ORDER BY 2 DESC, 1"
         counts = dict(self._state.query(f"SELECT d.{column}, count(*) {clause}"))
@@ -475,7 +475,7 @@ class Manifest:
         self._drop_from_work_tree([path for path, file in files.items() if file.document is None])
         self._state.execute_many(
             f"INSERT OR REPLACE INTO view_documents SELECT {WORK_TREE}, f.path, d.id, "
-            f"{_CHANGED_AT}, f.problem, d.project FROM files f, documents d "
+            f"{_CHANGE_TIME_SQL}, f.problem, d.project FROM files f, documents d "
             "WHERE d.id = ? AND f.path = ?",
             [(file.document, path) for path, file in files.items() if file.document is not None],
         )
@@ -519,7 +519,7 @@ class Manifest:
 
     def too_large(self) -> list[str]:
         """Return the paths of notes that are too large to read."""
-        return [path for path, problem in self.unread() if problem.startswith(LARGER)]
+        return [path for path, problem in self.unread() if problem.startswith(TOO_LARGE_PREFIX)]
 
     def is_committed(self, path: str, blob: str) -> bool:
         """Return whether a commit wrote these bytes to this path."""
@@ -539,7 +539,7 @@ class Manifest:
             ((path, blob, at) for (path, blob), at in dates.items()),
         )
         statement = (
-            f"UPDATE view_documents SET changed = (SELECT {_CHANGED_AT} FROM files f "
+            f"UPDATE view_documents SET changed = (SELECT {_CHANGE_TIME_SQL} FROM files f "
             f"WHERE f.path = view_documents.path) WHERE view = {WORK_TREE}"
         )
         if is_anew:

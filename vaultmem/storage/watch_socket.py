@@ -32,7 +32,7 @@ GOODBYE = b'{"vaultmem":"goodbye"}\n'
 LOST = b'{"vaultmem":"lost"}\n'
 
 #: Seconds within which a killed client's process has ended after the end of its output.
-_DYING = 0.1
+_CLIENT_EXIT_SECONDS = 0.1
 
 
 def is_client_gone(client: int) -> bool:
@@ -40,11 +40,11 @@ def is_client_gone(client: int) -> bool:
 
     A client that ends normally closes its output and waits for this process.
     """
-    deadline = monotonic() + _DYING
+    deadline = monotonic() + _CLIENT_EXIT_SECONDS
     while os.getppid() == client:
         if monotonic() > deadline:
             return False
-        sleep(_DYING / 10)
+        sleep(_CLIENT_EXIT_SECONDS / 10)
     return True
 
 
@@ -59,14 +59,14 @@ SENT = frozenset(("NO_COLOR", "COLUMNS", "TERM_SESSION_ID", *VARIABLES))
 PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TZ")
 
 #: Seconds within which a live watcher sends each empty line, and within which it must be done.
-THERE = 0.25
-PATIENCE = 20.0
+HEARTBEAT_TIMEOUT_SECONDS = 0.25
+MAX_ANSWER_SECONDS = 20.0
 
 #: Seconds between two empty lines of a working watcher.
-BEAT = 0.05
+HEARTBEAT_SECONDS = 0.05
 
 #: Seconds without requests to a watcher that did not answer in time.
-_REST = 2.0
+_RETRY_SECONDS = 2.0
 
 #: Most bytes of a request and of an answer.
 MAX_QUESTION = 64 * 1024
@@ -112,13 +112,13 @@ def ask_watcher(
         return None
     connection = socket(AF_UNIX, SOCK_STREAM)
     try:
-        connection.settimeout(THERE)
+        connection.settimeout(HEARTBEAT_TIMEOUT_SECONDS)
         with short_path(path) as short_name:
             connection.connect(short_name)
         connection.sendall(b"%d\n%s" % (len(question), question))
         if connection.recv(1) != b"\n":
             return None
-        end = monotonic() + PATIENCE
+        end = monotonic() + MAX_ANSWER_SECONDS
         data = b""
         while b"\n" not in data and len(data) < _MAX_HEAD and monotonic() < end:
             data = (data + _receive(connection.recv(65_536))).lstrip(b"\n")
@@ -134,7 +134,7 @@ def ask_watcher(
         data = b"".join(parts)
         return (code, data[:out], data[out:]) if not size_left else None
     except TimeoutError:
-        _silent[path] = monotonic() + _REST
+        _silent[path] = monotonic() + _RETRY_SECONDS
         return None
     except (OSError, ValueError):
         return None

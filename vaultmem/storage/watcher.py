@@ -32,9 +32,9 @@ POLL_SECONDS = 5.0
 _REMOTE = ("nfs", "cifs", "smb", "9p", "vboxsf", "virtiofs", "prl_fs", "fuse.", "afs", "ceph")
 
 #: Whether events come from our own emitter, not from watchdog's.
-_IS_OURS = sys.platform == "linux"
+_HAS_OWN_EMITTER = sys.platform == "linux"
 
-_UNREAD = frozenset({"transcripts", "media"})
+_UNSCANNED_FOLDERS = frozenset({"transcripts", "media"})
 
 
 class FolderWatcher:
@@ -64,7 +64,7 @@ class FolderWatcher:
         from vaultmem.storage.file_events import FolderEvents
 
         try:
-            self._events = FolderEvents(self._root, self._pass_on, self._enters, _IS_OURS)
+            self._events = FolderEvents(self._root, self._pass_on, self._enters, _HAS_OWN_EMITTER)
         except OSError as error:
             self._why_all = f"the folder cannot be watched ({error.strerror or error})"
         self._polled = self._fingerprint()
@@ -145,7 +145,7 @@ class FolderWatcher:
     def _enters(self, folder: str) -> bool:
         """Return whether a scan reads the files of a folder."""
         name = folder.rpartition("/")[2]
-        if folder in _UNREAD or is_hidden(name) or self._ignored(folder):
+        if folder in _UNSCANNED_FOLDERS or is_hidden(name) or self._ignored(folder):
             return False
         return not os.path.lexists(self._root / folder / ".git")
 

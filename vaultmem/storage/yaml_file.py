@@ -27,7 +27,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.storage.files import UnsafeFileError, read_file
 
 #: The longest file that is read, in characters; PyYAML crashes on some longer ones.
-_LONGEST = 64 * 1024
+_MAX_FILE_CHARS = 64 * 1024
 
 
 def read_yaml(file: Path) -> Any:
@@ -41,12 +41,12 @@ def read_yaml(file: Path) -> Any:
     name = file.name
     try:
         with open(file, encoding="utf-8-sig") as stream:
-            text = stream.read(_LONGEST + 1)
+            text = stream.read(_MAX_FILE_CHARS + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "") or "not UTF-8"
         raise VaultError(f"{file}: cannot be read ({reason})") from error
-    if len(text) > _LONGEST:
-        raise VaultError(f"{name}: longer than {_LONGEST:,} characters; shorten it")
+    if len(text) > _MAX_FILE_CHARS:
+        raise VaultError(f"{name}: longer than {_MAX_FILE_CHARS:,} characters; shorten it")
     try:
         if any(getattr(event, "anchor", None) for event in yaml.parse(text, yaml.SafeLoader)):
             raise VaultError(f"{name}: has an anchor or alias; write the value again instead")

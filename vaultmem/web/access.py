@@ -45,10 +45,10 @@ HEADERS = {
 }
 
 #: Paths that need no login: the login itself, and the static files.
-_OPEN = ("/enter", "/static/")
+_PUBLIC_PREFIXES = ("/enter", "/static/")
 
 #: Timeout in seconds for a request's body.
-_PATIENCE = 30.0
+_BODY_TIMEOUT_SECONDS = 30.0
 
 #: Methods that change nothing.
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -115,7 +115,7 @@ class Gate:
 
     def _turn_away(self, request: Request) -> Response | None:
         """Return the response for an unknown visitor, None for public paths."""
-        if request.url.path.startswith(_OPEN):
+        if request.url.path.startswith(_PUBLIC_PREFIXES):
             return None
         reason = "Not signed in; `vaultmem serve --print-link` prints a sign-in link."
         return refuse(request, 401, reason)
@@ -162,7 +162,7 @@ def _limit(receive: Receive) -> Receive:
     After the end of the body it waits without limit, to detect the end of the connection.
     """
     remaining_bytes = MAX_BODY
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _BODY_TIMEOUT_SECONDS
     is_whole = False
 
     async def receive_limited() -> Message:
@@ -171,7 +171,9 @@ def _limit(receive: Receive) -> Receive:
             async with asyncio.timeout(None if is_whole else max(end - time.monotonic(), 0)):
                 message = await receive()
         except TimeoutError:
-            raise RefusedError(f"the body took over {_PATIENCE:.0f} seconds to arrive") from None
+            raise RefusedError(
+                f"the body took over {_BODY_TIMEOUT_SECONDS:.0f} seconds to arrive"
+            ) from None
         is_whole = is_whole or not message.get("more_body", False)
         remaining_bytes -= len(message.get("body", b""))
         if remaining_bytes < 0:

@@ -22,13 +22,13 @@ from vaultmem.workers import Workers
 
 #: Seconds without changes before an event is sent, so that one save causes one event. Then the
 #: longest delay, for folders that change all the time.
-_QUIET, _LONGEST = 0.2, 2.0
+_DEBOUNCE_SECONDS, _MAX_DELAY_SECONDS = 0.2, 2.0
 
 #: Seconds between two heartbeats: proxies and browsers close silent connections.
-_BEAT = 15.0
+_HEARTBEAT_SECONDS = 15.0
 
 #: The most listeners at once.
-_MANY = 64
+_MAX_LISTENERS = 64
 
 
 class Events:
@@ -67,7 +67,7 @@ class Events:
 
     def has_room(self) -> bool:
         """Return whether another listener can be added."""
-        return len(self._heard) < _MANY
+        return len(self._heard) < _MAX_LISTENERS
 
 
 async def stream_events(request: Request) -> Response:
@@ -88,11 +88,11 @@ async def _write(events: Events) -> AsyncIterator[str]:
 async def _collect(queue: asyncio.Queue[str]) -> list[str]:
     paths: dict[str, None] = {}
     try:
-        async with asyncio.timeout(_BEAT):
+        async with asyncio.timeout(_HEARTBEAT_SECONDS):
             paths[await queue.get()] = None
-        async with asyncio.timeout(_LONGEST):
+        async with asyncio.timeout(_MAX_DELAY_SECONDS):
             while True:
-                async with asyncio.timeout(_QUIET):
+                async with asyncio.timeout(_DEBOUNCE_SECONDS):
                     paths[await queue.get()] = None
     except TimeoutError:
         return list(paths)

@@ -33,7 +33,12 @@ from vaultmem.errors import (
     wrap_os_error,
 )
 from vaultmem.services.history.diff import FileOperation, summarise_operation
-from vaultmem.services.vaults.companions import EVERY, add_named, list_askable, open_other_vault
+from vaultmem.services.vaults.companions import (
+    ALL_VAULTS,
+    add_named,
+    list_askable,
+    open_other_vault,
+)
 from vaultmem.storage.files import UnsafeFileError
 from vaultmem.storage.git.log import Commit, read_commit
 from vaultmem.vault import Vault
@@ -164,7 +169,7 @@ def wants_page(request: Request) -> bool:
 
 
 #: Numbers with more digits are too large; Python refuses to parse thousands of digits.
-_LONG = 20
+_MAX_DIGITS = 20
 
 #: The most fields of a form.
 _FIELDS = 200
@@ -259,7 +264,7 @@ def read_count(text: str, limit: int) -> int | None:
     """Return a number from 0 to `limit`, larger ones as `limit`; None if it is not a number."""
     if not (text.isascii() and text.isdecimal()):
         return None
-    return min(int(text), limit) if len(text) < _LONG else limit
+    return min(int(text), limit) if len(text) < _MAX_DIGITS else limit
 
 
 def read_page(params: Mapping[str, str]) -> int:
@@ -299,7 +304,7 @@ def _look(
 ) -> tuple[PageFrame, Value]:
     BELOW.set(prefix)  # The worker has its own context; links are made there too.
     others = _list_others(vault)
-    if other == EVERY:
+    if other == ALL_VAULTS:
         list_askable(vault)  # Rejects a caller who cannot search other vaults.
     elif other:
         vault = open_other_vault(vault, other)
@@ -312,7 +317,7 @@ def _look(
 
 def open_asked(vault: Vault, other: str) -> list[Vault]:
     """Return the vaults that a page searches: all for `EVERY`, or else the one it shows."""
-    return add_named(vault, [other])[0] if other == EVERY else [vault]
+    return add_named(vault, [other])[0] if other == ALL_VAULTS else [vault]
 
 
 def _list_others(vault: Vault) -> tuple[str, ...]:

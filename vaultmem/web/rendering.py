@@ -25,7 +25,7 @@ from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.packs.pack_item import PackItem, PackPart
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import clean_text, escape_bytes, pluralize
-from vaultmem.services.vaults.companions import EVERY
+from vaultmem.services.vaults.companions import ALL_VAULTS
 from vaultmem.vault import Vault
 from vaultmem.web.markdown.html_links import Addresses, Surroundings, format_heading
 from vaultmem.workers import HubPrincipal
@@ -33,7 +33,7 @@ from vaultmem.workers import HubPrincipal
 # Visitors, and the browsers that are logged in.
 
 #: The most browsers logged in at once; the oldest is logged out.
-_MANY = 64
+_MAX_VISITS = 64
 
 
 class Visitor(NamedTuple):
@@ -69,7 +69,7 @@ class Visits:
         """Start a browser session; return its cookie's value."""
         name = secrets.token_urlsafe(32)
         self._visits[name] = BrowserVisit()
-        if len(self._visits) > _MANY:
+        if len(self._visits) > _MAX_VISITS:
             self._visits.popitem(last=False)
         return name
 
@@ -92,11 +92,11 @@ MAX_BODY = 2 * 1024 * 1024
 #: The URL prefix of the pages whose links are made, "" for none.
 BELOW: ContextVar[str] = ContextVar("below", default="")
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_EMPTY_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 
 #: Prefixes of the server's environment variables that apply to every visitor; the owner's name does
 #: not.
-_SHARED = (
+_SHARED_VARIABLES = (
     *("VAULTMEM_EMBEDDING_", "VAULTMEM_RERANK_", "VAULTMEM_LLM_"),
     *("VAULTMEM_RECEIPTS", "VAULTMEM_TOKENIZER"),
 )
@@ -104,7 +104,9 @@ _SHARED = (
 
 def choose_shared(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that apply to every visitor."""
-    return {name: value for name, value in environment.items() if name.startswith(_SHARED)}
+    return {
+        name: value for name, value in environment.items() if name.startswith(_SHARED_VARIABLES)
+    }
 
 
 class Site(NamedTuple):
@@ -124,7 +126,7 @@ class Site(NamedTuple):
     may_write: bool = False
     programs_write: bool = True
     ref: str = ""
-    environment: Mapping[str, str] = _NOTHING
+    environment: Mapping[str, str] = _EMPTY_ENVIRONMENT
     asks_others: bool = False
     scheme: str = "http"
 
@@ -156,7 +158,7 @@ class FileLinks(NamedTuple):
 FILES: ContextVar[FileLinks | None] = ContextVar("files", default=None)
 
 #: The second day of year 1 and the last but one of year 9999, in any zone.
-_FIRST, _LAST = -62_135_510_400, 253_402_128_000
+_MIN_TIMESTAMP, _MAX_TIMESTAMP = -62_135_510_400, 253_402_128_000
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
@@ -247,7 +249,7 @@ def _link_within(vault: str) -> Links:
         return make_link(path, **{"vault": "" if path.startswith("/static") else vault, **params})
 
     def note(path: str, heading: str = "", /, **params: Any) -> str:
-        return link_note(path, heading, **{"vault": "" if vault == EVERY else vault, **params})
+        return link_note(path, heading, **{"vault": "" if vault == ALL_VAULTS else vault, **params})
 
     return Links(page, note)
 
@@ -327,7 +329,7 @@ def read_time(timestamp: str | float) -> float:
     seconds = (
         datetime.fromisoformat(timestamp).timestamp() if isinstance(timestamp, str) else timestamp
     )
-    return min(max(seconds, _FIRST), _LAST)
+    return min(max(seconds, _MIN_TIMESTAMP), _MAX_TIMESTAMP)
 
 
 # Why a section is in a pack, in words.
@@ -343,7 +345,7 @@ _PARTS = {
 }
 
 #: The lowest score that is displayed.
-_LEAST = 0.005
+_MIN_SHOWN_SCORE = 0.005
 
 
 class Reason(NamedTuple):
@@ -363,7 +365,7 @@ def describe_score(hit: Hit) -> list[Reason]:
     reasons = [
         Reason(words, score)
         for name, words in _PARTS.items()
-        if abs(score := getattr(hit, name)) >= _LEAST
+        if abs(score := getattr(hit, name)) >= _MIN_SHOWN_SCORE
     ]
     if hit.rerank is not None:
         reasons.append(Reason("reranking model", hit.rerank))

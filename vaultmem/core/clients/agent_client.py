@@ -21,8 +21,8 @@ PROGRAM, ARGUMENTS, WORDS, COMMAND = "<program>", "<arguments>", "<words>", "<co
 #: In a hook: its timeout in seconds or milliseconds.
 SECONDS, MILLISECONDS = "<seconds>", "<milliseconds>"
 
-_PLAIN = {"command": PROGRAM, "args": ARGUMENTS}
-_STDIO = {"type": "stdio", **_PLAIN}
+_COMMAND_ENTRY = {"command": PROGRAM, "args": ARGUMENTS}
+_STDIO = {"type": "stdio", **_COMMAND_ENTRY}
 _OPENCODE = {"type": "local", "command": WORDS, "enabled": True}
 
 
@@ -70,7 +70,7 @@ class AgentClient(NamedTuple):
     user: tuple[str, ...]
     project: str = ""
     key: tuple[str, ...] = ("mcpServers",)
-    entry: Mapping[str, Any] = _PLAIN
+    entry: Mapping[str, Any] = _COMMAND_ENTRY
     hooks: Hooks | None = None
     paste: str = ""
     memory: AutoMemory | None = None
@@ -197,7 +197,7 @@ CLIENTS: dict[str, AgentClient] = {
             "copilot",
             ("$COPILOT_HOME/mcp-config.json", "~/.copilot/mcp-config.json"),
             ".github/mcp.json",
-            entry={"type": "local", **_PLAIN, "tools": ["*"]},
+            entry={"type": "local", **_COMMAND_ENTRY, "tools": ["*"]},
             hooks=Hooks(
                 ("$COPILOT_HOME/hooks/vaultmem.json", "~/.copilot/hooks/vaultmem.json"),
                 ".github/hooks/vaultmem.json",
@@ -223,7 +223,7 @@ CLIENTS: dict[str, AgentClient] = {
                 "~/.config/zed/settings.json",
             ),
             key=("context_servers",),
-            entry={"source": "custom", **_PLAIN},
+            entry={"source": "custom", **_COMMAND_ENTRY},
         ),
         # docs.cline.bot/getting-started/config: editor, terminal and SDK share one since 4.0
         AgentClient(

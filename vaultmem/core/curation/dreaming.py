@@ -20,7 +20,7 @@ from typing import NamedTuple
 from vaultmem.core.search.terms import term_sequence
 from vaultmem.core.transcripts.event import split_prose
 
-_OFTEN = 12
+_FULL_FREQUENCY_CALLS = 12
 _HALF_LIFE_DAYS = 14.0
 _QUESTIONS = 5
 _DAYS = 5
@@ -85,7 +85,7 @@ def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weigh
     days = {datetime.fromtimestamp(call.at).date() for call in calls}
     idle = (now - max(call.at for call in calls)) / 86_400
     measures = {
-        "frequency": min(1.0, math.log(1 + len(calls)) / math.log(1 + _OFTEN)),
+        "frequency": min(1.0, math.log(1 + len(calls)) / math.log(1 + _FULL_FREQUENCY_CALLS)),
         "relevance": sum(1 / math.log2(1 + call.rank) for call in calls) / len(calls),
         "recency": 2 ** (-idle / _HALF_LIFE_DAYS),
         "diversity": min(1.0, len(questions) / _QUESTIONS),
@@ -116,7 +116,7 @@ def _join_calls(surfacings: Iterable[Surfacing]) -> Sequence[Surfacing]:
 
 #: Smallest share of a sentence's terms in one paragraph that counts as a repetition, and fewest
 #: terms of a sentence.
-_REPEATED, _FEWEST_TERMS = 0.75, 4
+_MIN_REPEATED_SHARE, _MIN_SENTENCE_TERMS = 0.75, 4
 
 
 def is_used(path: str, text: str, paragraphs: Iterable[str]) -> bool:
@@ -128,11 +128,11 @@ def is_used(path: str, text: str, paragraphs: Iterable[str]) -> bool:
     name = bare.rpartition("/")[2]
     marks = (f"[[{name}]]", f"[[{name}|", f"[[{name}#", *([bare] if bare != name else []))
     sentences = [set(term_sequence(each)) for each in split_prose(text)]
-    sentences = [each for each in sentences if len(each) >= _FEWEST_TERMS]
+    sentences = [each for each in sentences if len(each) >= _MIN_SENTENCE_TERMS]
     for paragraph in paragraphs:
         if any(mark in paragraph for mark in marks):
             return True
         terms = set(term_sequence(paragraph))
-        if any(len(each & terms) >= _REPEATED * len(each) for each in sentences):
+        if any(len(each & terms) >= _MIN_REPEATED_SHARE * len(each) for each in sentences):
             return True
     return False

@@ -119,11 +119,11 @@ SUMMARY_SHARE = 0.2
 KEYWORDS = 8
 
 #: Longer texts, in characters, are documents, not memories, and stay.
-_MOST = 40_000
+_MAX_MEMORY_CHARS = 40_000
 
 #: Fewest tokens of a text to compact, and largest share of it that a step can leave.
-_LEAST = 48
-_WORTH = 0.7
+_MIN_COMPACTION_TOKENS = 48
+_MAX_COMPACTED_SHARE = 0.7
 
 
 class Fidelity(StrEnum):
@@ -159,7 +159,7 @@ def read_fidelity(note: Note) -> Fidelity:
 
 def is_short(note: Note) -> bool:
     """Return whether a note's text is full and too short for compaction."""
-    return read_fidelity(note) is Fidelity.FULL and count_tokens(note.body) < _LEAST
+    return read_fidelity(note) is Fidelity.FULL and count_tokens(note.body) < _MIN_COMPACTION_TOKENS
 
 
 def plan_step(
@@ -202,14 +202,16 @@ def shorten_note(
     note was compacted before. A title and tags that were only in the body become properties, so
     they are not lost.
     """
-    if is_short(note) or len(note.body) > _MOST:
+    if is_short(note) or len(note.body) > _MAX_MEMORY_CHARS:
         return ""
     topic = "\n".join((note.title, *queries))
     is_summary = level is Fidelity.SUMMARY
     parts = list(_summarise(note, topic)) if is_summary else [_format_keywords(original or note)]
     eol = "\r\n" if "\r\n" in note.text else "\n"
     body = "\n\n".join(part for part in parts if part)
-    if not body or count_tokens(body) > _WORTH * count_tokens((original or note).body):
+    if not body or count_tokens(body) > _MAX_COMPACTED_SHARE * count_tokens(
+        (original or note).body
+    ):
         return ""
     text = f"{note.text[: note.frontmatter.body]}{eol}{body.replace(chr(10), eol)}{eol}"
     text = get_title(text, note.path, note.title)

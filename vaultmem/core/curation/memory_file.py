@@ -37,7 +37,7 @@ _MARKS = re.compile(
 )
 _BULLET = re.compile(r"[-*+] +\S")
 _LINK_LAST = re.compile(r"[-*+] +\S.*(?:\[\[([^\[\]|#]+)\]\]|\[[^\[\]]*\]\(([^()\s]+)\.md\))\s*")
-_CUT = " ..."
+_TRUNCATION_MARK = " ..."
 
 
 class Room(NamedTuple):
@@ -77,19 +77,19 @@ def choose_fact(note: Note) -> str:
     plain = " ".join(text.split()).lstrip("#>-* ")
     title = " ".join(note.title.split())
     fact = title
-    if title.endswith(_CUT) or plain.startswith(title):
+    if title.endswith(_TRUNCATION_MARK) or plain.startswith(title):
         fact = next(iter(split_sentences(text)), title).lstrip("#>-* ")
     fact = re.sub(r" +(?=[,;.])", "", " ".join(_MARKS.sub(" ", fact).split()))
     return fact if len(fact) <= _MAX_FACT else ""
 
 
 #: Characters that change the display order of a text.
-_REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_BIDI_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def format_bullet(fact: str, link: str) -> str:
     """Return the bullet line with a fact and the link to its note."""
-    fact = _REORDERS.sub("", fact)
+    fact = _BIDI_CONTROLS.sub("", fact)
     end = "" if fact.endswith((".", "!", "?", ":")) else ":"
     return f"- {fact}{end} {link}"
 

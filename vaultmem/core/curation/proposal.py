@@ -163,19 +163,23 @@ class Choices(NamedTuple):
     other: str = ""
 
 
-_NEWER = "the newer one replaces the older"
-_OLDER = "the older one replaces the newer"
+_NEWER_WINS_TEXT = "the newer one replaces the older"
+_OLDER_WINS_TEXT = "the older one replaces the newer"
 
 #: The result if the replaced note contains more than the contradiction.
 PART = "it is right where they differ; the other has more, and stays"
 
-_KEPT = "it is kept, and counts as used now"
+_RETENTION_TEXT = "it is kept, and counts as used now"
 
 #: The questions for pending proposals, in queue order: misleading notes first, unused ones last.
 CHOICES: Mapping[Action, Choices] = {
     Action.PROPOSAL: Choices("Merge this proposal?", "it is merged", "it is rejected"),
-    Action.UPDATE: Choices("Does the newer note replace the older?", _NEWER, "both hold", _OLDER),
-    Action.CONTRADICTION: Choices("Is the newer note right?", _NEWER, "both hold", _OLDER),
+    Action.UPDATE: Choices(
+        "Does the newer note replace the older?", _NEWER_WINS_TEXT, "both hold", _OLDER_WINS_TEXT
+    ),
+    Action.CONTRADICTION: Choices(
+        "Is the newer note right?", _NEWER_WINS_TEXT, "both hold", _OLDER_WINS_TEXT
+    ),
     Action.VALUE_GROUP: Choices(
         "Is the newest note right?", "the newest one replaces the others", "all hold"
     ),
@@ -198,9 +202,9 @@ CHOICES: Mapping[Action, Choices] = {
     Action.WISH: Choices(
         "Is this your preference?", "it counts as your preference", "it does not count"
     ),
-    Action.DEPRECATE: Choices("Is it outdated?", "it is deprecated", _KEPT),
-    Action.DEMOTE_STALE: Choices("Is it no longer used?", "it is stale", _KEPT),
-    Action.ARCHIVE: Choices("Is it no longer used?", "it is archived", _KEPT),
+    Action.DEPRECATE: Choices("Is it outdated?", "it is deprecated", _RETENTION_TEXT),
+    Action.DEMOTE_STALE: Choices("Is it no longer used?", "it is stale", _RETENTION_TEXT),
+    Action.ARCHIVE: Choices("Is it no longer used?", "it is archived", _RETENTION_TEXT),
 }
 
 #: The queue's order.

@@ -36,9 +36,9 @@ from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.transcripts.event import TranscriptEvent, dict_of, dicts_of
 
 #: Citation marks: private-use characters around text that only the site can show.
-_CITED = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue203]")
+_CITATION_MARK = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue203]")
 
-_SHOWN = frozenset({"text", "multimodal_text"})
+_VISIBLE_CONTENT_TYPES = frozenset({"text", "multimodal_text"})
 
 #: Nodes or their messages, by node id.
 _ById = dict[str, dict[str, Any]]
@@ -76,12 +76,15 @@ def _read_turn(message: dict[str, Any]) -> TranscriptEvent | None:
     hidden = dict_of(message, "metadata").get("is_visually_hidden_from_conversation") is True
     if hidden or role not in {"user", "assistant"} or message.get("weight") == 0:
         return None
-    if message.get("recipient") not in {None, "all"} or content.get("content_type") not in _SHOWN:
+    if (
+        message.get("recipient") not in {None, "all"}
+        or content.get("content_type") not in _VISIBLE_CONTENT_TYPES
+    ):
         return None
     parts = [_read_part(part) for part in read_list(content.get("parts"))]
     names = dicts_of(dict_of(message, "metadata").get("attachments"))
     parts += [f"[attached: {name}]" for each in names if (name := read_text(each.get("name")))]
-    text = _CITED.sub("", "\n\n".join(filter(None, parts))).strip()
+    text = _CITATION_MARK.sub("", "\n\n".join(filter(None, parts))).strip()
     return make_turn(role, text, message.get("create_time")) if text else None
 
 
@@ -292,7 +295,7 @@ def _read_json(text: str) -> dict[str, Any]:
 # openmemory/api/app/routers/backup.py).
 
 #: OpenMemory's states of memories that are not in use.
-_PUT_AWAY = frozenset({"archived", "paused"})
+_INACTIVE_STATES = frozenset({"archived", "paused"})
 
 
 def read_mem0(value: dict[str, Any]) -> Iterator[Item]:
@@ -318,7 +321,7 @@ def _read_mem0_memory(value: dict[str, Any], tags: tuple[str, ...]) -> Iterator[
     yield MemoryItem(
         key,
         text,
-        state=NoteState.ARCHIVED if state in _PUT_AWAY else NoteState.CANDIDATE,
+        state=NoteState.ARCHIVED if state in _INACTIVE_STATES else NoteState.CANDIDATE,
         tags=(*tags, *read_tags(value.get("categories"))),
         created=created,
         properties={**own, **({"updated": changed} if changed and changed != created else {})},

@@ -20,11 +20,11 @@ from vaultmem.core.transcripts.event import EventKind as Said
 from vaultmem.core.transcripts.event import TranscriptEvent, TranscriptSource
 
 #: Most foreign properties that are kept, and most characters of a text.
-_MOST, _LONGEST = 20, 500
+_MAX_FOREIGN_ITEMS, _MAX_VALUE_CHARS = 20, 500
 _NAME = re.compile(r"[^\W\d][\w-]{0,60}")
 
 #: Property names with a meaning in vaultmem, in addition to those of every note.
-_MEANT = KNOWN_PROPERTIES | {
+_RESERVED_PROPERTIES = KNOWN_PROPERTIES | {
     *("tag", "alias", "about", "valid_from", "valid_until", "pending_restore_at", "status"),
     *("started", "ended", "goal", "workspace", "windows", "touched", "decisions", "continues"),
     *("forked_from", "next_step"),
@@ -146,14 +146,18 @@ def filter_properties(properties: Mapping[str, object]) -> dict[str, PropertyVal
     """
     filtered: dict[str, PropertyValue] = {}
     for name, value in properties.items():
-        if len(filtered) >= _MOST or name.casefold() in _MEANT or not _NAME.fullmatch(name):
+        if (
+            len(filtered) >= _MAX_FOREIGN_ITEMS
+            or name.casefold() in _RESERVED_PROPERTIES
+            or not _NAME.fullmatch(name)
+        ):
             continue
         if isinstance(value, (bool, int, float)):
             filtered[name] = value
-        elif isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST:
+        elif isinstance(value, str) and 0 < len(value.strip()) <= _MAX_VALUE_CHARS:
             filtered[name] = read_text(value)
         elif isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
-            filtered[name] = tuple(map(read_text, value[:_MOST]))
+            filtered[name] = tuple(map(read_text, value[:_MAX_FOREIGN_ITEMS]))
     return filtered
 
 

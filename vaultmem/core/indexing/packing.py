@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST_BYTES = 5
+_MAX_BYTES = 5
 
 
 def pack_numbers(numbers: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the packed bytes, and the start of each number and the end (shape: numbers + 1)."""
     sizes = np.ones(len(numbers), np.int64)
-    for more in range(1, _MOST_BYTES):
+    for more in range(1, _MAX_BYTES):
         sizes += numbers >= np.uint64(1 << 7 * more)
     starts = np.zeros(len(numbers) + 1, np.int64)
     sizes.cumsum(out=starts[1:])
@@ -37,7 +37,7 @@ def unpack_numbers(packed: NDArray[np.uint8]) -> NDArray[np.uint32]:
     numbers = packed.take(ends).astype(np.uint32)
     sizes = ends.copy()  # Number of bytes before the last byte.
     sizes[1:] -= ends[:-1] + 1
-    for back in range(1, _MOST_BYTES):
+    for back in range(1, _MAX_BYTES):
         longer = (sizes >= back).nonzero()[0]
         if not len(longer):
             break

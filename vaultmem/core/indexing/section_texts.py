@@ -61,7 +61,7 @@ _LINK = (
     r"|!?\[[^\[\]\n]*\]\((?![A-Za-z][A-Za-z0-9+.-]+:|//)[^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)"
 )
 #: Maximum characters for each link, including other words.
-_LONGEST = 200
+_MAX_CHARS_PER_LINK = 200
 
 
 class SectionTexts(NamedTuple):
@@ -167,7 +167,7 @@ def find_speaker(body: str) -> str:
 def is_links_alone(body: str) -> bool:
     """Return whether a text has fewer other words than links to notes."""
     links = body.count("](") + body.count("[[")
-    if not links or len(body) > _LONGEST * links:
+    if not links or len(body) > _MAX_CHARS_PER_LINK * links:
         return False
     rest, links = re.subn(_LINK, " ", body)
     return len(re.findall(r"\w+", rest)) < links

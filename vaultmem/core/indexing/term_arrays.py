@@ -34,8 +34,8 @@ from vaultmem.core.search.terms import (
 #: Ends each field of the joined texts, and is a separate word.
 END = "\0"
 
-_BLANK, _UPPER, _LOWER, _DIGIT, _FOREIGN_LETTER, _JOINT, _COMMA = 0, 1, 2, 4, 8, 16, 32
-_SMALL, _LETTER = _LOWER | _DIGIT, _UPPER | _LOWER | _DIGIT | _FOREIGN_LETTER
+_BLANK, _UPPER, _LOWER, _DIGIT, _FOREIGN_LETTER, _CONNECTOR, _COMMA = 0, 1, 2, 4, 8, 16, 32
+_LOWER_OR_DIGIT, _LETTER = _LOWER | _DIGIT, _UPPER | _LOWER | _DIGIT | _FOREIGN_LETTER
 
 
 def _classify(code: int) -> int:
@@ -46,13 +46,14 @@ def _classify(code: int) -> int:
         return _UPPER if mark.isupper() else _LOWER
     if mark.isdigit():
         return _DIGIT
-    return _JOINT if mark in "-_./" else _COMMA if mark == "," else _BLANK
+    return _CONNECTOR if mark in "-_./" else _COMMA if mark == "," else _BLANK
 
 
 _KINDS = bytes(map(_classify, range(256)))
-_LOWERED = bytes(code + 32 if 65 <= code <= 90 else code for code in range(256))
-_SPACED = bytes(
-    lower if code == 0 or _KINDS[code] & _LETTER else 32 for code, lower in enumerate(_LOWERED)
+_LOWERCASE_TABLE = bytes(code + 32 if 65 <= code <= 90 else code for code in range(256))
+_WORD_SPLIT_TABLE = bytes(
+    lower if code == 0 or _KINDS[code] & _LETTER else 32
+    for code, lower in enumerate(_LOWERCASE_TABLE)
 )
 
 
@@ -67,7 +68,7 @@ def join_texts(fields: Sequence[str]) -> bytes:
 
 def split_joined(joined: bytes) -> list[bytes]:
     """Return the lowercase words and end marks of joined texts, in order."""
-    return joined.translate(_SPACED).split()
+    return joined.translate(_WORD_SPLIT_TABLE).split()
 
 
 def find_ends(joined: bytes) -> NDArray[np.int64]:
@@ -86,10 +87,10 @@ def find_pieces(joined: bytes, kinds: NDArray[np.uint8]) -> tuple[list[bytes], N
     edges = np.flatnonzero(is_letter[1:] != is_letter[:-1]) + 1
     starts, ends = edges[::2], edges[1::2]
     first, last = _chain_words(kinds, is_letter, ends)
-    humps = np.flatnonzero((kinds[:-1] & _SMALL != 0) & (kinds[1:] == _UPPER))
+    humps = np.flatnonzero((kinds[:-1] & _LOWER_OR_DIGIT != 0) & (kinds[1:] == _UPPER))
     camels = starts.searchsorted(humps, "right") - 1
     camels = camels[np.diff(camels, prepend=-1) != 0]
-    lowered = joined.translate(_LOWERED)
+    lowered = joined.translate(_LOWERCASE_TABLE)
     pieces = _slice(lowered, starts[first], ends[last]) + _slice(
         joined, starts[camels], ends[camels]
     )
@@ -100,7 +101,7 @@ def _chain_words(
     kinds: NDArray[np.uint8], is_letter: NDArray[np.bool_], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first and last word of each chain joined by single marks."""
-    joints = np.flatnonzero(kinds == _JOINT)
+    joints = np.flatnonzero(kinds == _CONNECTOR)
     joints = joints[is_letter[joints - 1] & is_letter[joints + 1]]
     before = ends.searchsorted(joints)
     begins = np.diff(before, prepend=-2) != 1
@@ -123,7 +124,7 @@ def find_figures(kinds: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 def find_marked(joined: bytes) -> list[int]:
     """Return the positions where joined texts possibly contain one of `NAMES`."""
-    lowered = joined.translate(_LOWERED)
+    lowered = joined.translate(_LOWERCASE_TABLE)
     names = (re.escape(name.encode()) for name in NAMES)
     return [match.start() for name in names for match in re.finditer(name, lowered)]
 
@@ -137,9 +138,9 @@ Numbers = NDArray[np.uint32]
 Whole = NDArray[np.unsignedinteger[Any]]
 
 #: The bits of a packed count: title 16 to 19, tags 12 to 15, body 0 to 11. Each count is limited by
-#: `MOST`.
+#: `MAX_COUNTS`.
 SHIFTS = (16, 12, 0)
-MOST = (15, 15, 4095)
+MAX_COUNTS = (15, 15, 4095)
 
 #: Characters to split into words at once.
 _BLOCK = 300_000
@@ -262,7 +263,7 @@ class _Terms(dict[str, int]):
     """Maps each term to its number; `names` are the terms in UTF-8."""
 
     def __init__(self) -> None:
-        self.names: list[bytes] = [b"", b""]  # For `_DROPPED` and `_ENDING`.
+        self.names: list[bytes] = [b"", b""]  # For `_UNINDEXED_WORD` and `_ENDING`.
 
     def __missing__(self, term: str) -> int:
         number = self[term] = len(self.names)
@@ -294,7 +295,7 @@ def _number_pairs(terms: _Terms) -> _Pairs:
 
 
 #: Numbers without a term: a word that is not indexed, and the end of a field.
-_DROPPED, _ENDING = 0, 1
+_UNINDEXED_WORD, _ENDING = 0, 1
 
 #: Added to the number of a stop word's term.
 _STOP = np.uint32(1 << 31)
@@ -313,7 +314,7 @@ class _Words(dict[bytes, int]):
             number = self._terms[term]
         else:
             term = mark_stop_word(text)
-            number = self._terms[term] + int(_STOP) if term else _DROPPED
+            number = self._terms[term] + int(_STOP) if term else _UNINDEXED_WORD
         self[word] = number
         return number
 
@@ -430,7 +431,7 @@ def _count(term: Whole, field: Numbers) -> tuple[Whole, Numbers, Numbers]:
     many = np.diff(first, append=len(term))
     term = term[first]
     section, kind = np.divmod(field[first], np.uint32(len(FIELDS)))
-    packed = np.minimum(many, np.array(MOST)[kind]).astype(np.uint32)
+    packed = np.minimum(many, np.array(MAX_COUNTS)[kind]).astype(np.uint32)
     packed <<= np.array(SHIFTS, np.uint32)[kind]
     first = _find_firsts(term, section)
     if not len(first):

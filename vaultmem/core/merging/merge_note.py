@@ -17,7 +17,7 @@ from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
 from vaultmem.core.merging.merge_properties import merge_blocks, split_block
 from vaultmem.core.merging.text import Conflict, DiscardedValue, Merged, merge_lines, merge_words
 from vaultmem.core.notes.agent_changes import MAX_CONFIRMATIONS, Attestation, has_room
-from vaultmem.core.notes.conflict import SAID, Callout, Placed, Speaker, insert_callouts
+from vaultmem.core.notes.conflict import OTHER_TEXT, Callout, Placed, Speaker, insert_callouts
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
     list_items,
@@ -138,7 +138,7 @@ def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -
 _BOM = "\ufeff"
 
 #: The author of a side with an unknown author.
-NOBODY = Speaker()
+UNKNOWN_SPEAKER = Speaker()
 
 _T = TypeVar("_T", str, tuple[str, str])
 
@@ -193,7 +193,12 @@ def is_note(path: str) -> bool:
 
 
 def merge_texts(
-    path: str, base: str, ours: str, theirs: str, later: str = "", speaker: Speaker = NOBODY
+    path: str,
+    base: str,
+    ours: str,
+    theirs: str,
+    later: str = "",
+    speaker: Speaker = UNKNOWN_SPEAKER,
 ) -> Merged:
     """Merge two sides' changes of `base`; only markdown (by `path`) is read as a note.
 
@@ -328,7 +333,7 @@ def _find_lost(base: _Version, sides: Sequence[_Version], front: str) -> tuple[D
 def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict]:
     """Return ours followed by all of theirs as a callout, if nothing else is readable."""
     count = len(split_lines(ours))
-    callout = Callout(SAID, speaker, tuple(split_keys(theirs)), 0)
+    callout = Callout(OTHER_TEXT, speaker, tuple(split_keys(theirs)), 0)
     conflict = Conflict("", f"lines 1-{count}", ours, theirs)
     return insert_callouts(ours, [Placed(callout, count)]), conflict
 

@@ -15,8 +15,8 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from vaultmem.core.notes.conflict import (
-    LEFT_OUT,
-    SAID,
+    OTHER_TEXT,
+    REMOVED_TEXT,
     Callout,
     Placed,
     Speaker,
@@ -571,11 +571,11 @@ def _make_callout(
     end = _leave_code(last, code, len(lines))
     if end < last:  # Unclosed code: nothing can follow it.
         place = _leave_code(min(end, start), code, len(lines))
-        return Placed(Callout(SAID, speaker, tuple(split_keys(conflict.theirs)), 0), place)
+        return Placed(Callout(OTHER_TEXT, speaker, tuple(split_keys(conflict.theirs)), 0), place)
     if not conflict.theirs.strip():
-        return Placed(Callout(LEFT_OUT, speaker, (), end - start), end)
+        return Placed(Callout(REMOVED_TEXT, speaker, (), end - start), end)
     their_lines = split_keys(conflict.theirs + "".join(lines[last:end]))
-    return Placed(Callout(SAID, speaker, tuple(their_lines), end - start), end)
+    return Placed(Callout(OTHER_TEXT, speaker, tuple(their_lines), end - start), end)
 
 
 def _leave_code(place: int, code: Iterable[Span], count: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from vaultmem.core.notes.sections import GONE
+from vaultmem.core.notes.sections import MASK_CHAR
 from vaultmem.core.text.patterns import compile_later
 
 Span = tuple[int, int]
@@ -44,14 +44,14 @@ _MATH = compile_later(
 _GAP = compile_later(r"\n[ \t]*+\r?\n")
 _PLAIN_TAG = compile_later(r"<[^`<>\n]*+>")
 #: Possible marks before a line's text: blanks, and marks of quotes, lists and footnotes.
-_LEAD = compile_later(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}+[.)][ \t]|\[\^[^\]\n]++\]:)*+")
+_LINE_PREFIX = compile_later(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}+[.)][ \t]|\[\^[^\]\n]++\]:)*+")
 
 _LISTS = compile_later(r"^[ \t>]*+(?:[-+*]|\d{1,9}[.)]|\[\^)", re.MULTILINE)
 #: The end of a paragraph, and with it of a comment in text; or the start of HTML.
 _MAY_END = compile_later(r"\n[ \t]*+\r?\n|<")
 _RAW_ENDS = {"$$": r"\$\$", "?": r"\?>", "!": ">"}
 #: Most characters of a line that are searched for such marks.
-_LONGEST_LEAD = 200
+_MAX_PREFIX_CHARS = 200
 _CODE_MARK = compile_later(
     r"`|~~~|<!--|%%|<(?=[A-Za-z/?!])(?!/(?:pre|script|style|textarea)>)", re.IGNORECASE
 )
@@ -152,9 +152,9 @@ def is_first(text: str, place: int) -> bool:
 
 def _find_lead(text: str, place: int) -> str | None:
     """Return the marks of quotes and lists before an offset, None after other text in its line."""
-    least = max(place - _LONGEST_LEAD, 0)
+    least = max(place - _MAX_PREFIX_CHARS, 0)
     line = text.rfind("\n", least, place)
-    lead = _LEAD.match(text, line + 1 if line >= 0 else least, place)
+    lead = _LINE_PREFIX.match(text, line + 1 if line >= 0 else least, place)
     return lead[0] if lead is not None and lead.end() == place else None
 
 
@@ -247,7 +247,7 @@ def _close_fence(text: str, opening: re.Match[str], is_clear: bool) -> int:
 #
 # Source: Obsidian Help, "Basic formatting syntax" (comments).
 
-_REST = compile_later(r"[ \t\r]*+(?:\n|\Z)")
+_BLANK_LINE_END = compile_later(r"[ \t\r]*+(?:\n|\Z)")
 
 
 class Percent(NamedTuple):
@@ -270,7 +270,7 @@ def _list_percent(text: str, body: int, scan: CommentScan) -> Iterator[Percent]:
             continue
         line, counted = line + text.count("\n", counted, start), start
         is_doubtful = end - start > 2 or any(bisect_right(each, start) % 2 for each in doubts)
-        is_last = _REST.match(text, end) is not None
+        is_last = _BLANK_LINE_END.match(text, end) is not None
         yield Percent(start, line, is_first(text, start), is_last, is_doubtful)
 
 
@@ -330,11 +330,11 @@ def _end_run(text: str, place: int) -> int:
 # other side of a merge (`core.notes.conflict`).
 
 # Compiled on first use, because most vaults' queries need neither.
-_HIDDEN_LINE = rf"(?m)^[ \t]*+{GONE}[ \t{GONE}]*+\r?(?:\n(?:[ \t]*+\r?\n)*+|\Z)"
+_HIDDEN_LINE = rf"(?m)^[ \t]*+{MASK_CHAR}[ \t{MASK_CHAR}]*+\r?(?:\n(?:[ \t]*+\r?\n)*+|\Z)"
 #: A list mark or a bold label followed only by a comment: an unfilled placeholder.
 _PLACEHOLDER = (
-    rf"(?m)^[ \t]*+(?:(?:[-+*]|\d{{1,9}}[.)])[ \t]++)?(?:\*\*[^*\n{GONE}]++\*\*[ \t]*+)?"
-    rf"{GONE}++(?=[ \t]*+\r?$)"
+    rf"(?m)^[ \t]*+(?:(?:[-+*]|\d{{1,9}}[.)])[ \t]++)?(?:\*\*[^*\n{MASK_CHAR}]++\*\*[ \t]*+)?"
+    rf"{MASK_CHAR}++(?=[ \t]*+\r?$)"
 )
 
 
@@ -382,14 +382,14 @@ def hide_comments(text: str, body: int) -> Visible:
 
 
 def _blank_line(match: re.Match[str]) -> str:
-    return GONE * len(match[0])
+    return MASK_CHAR * len(match[0])
 
 
 def strip_hidden(visible: str) -> str:
     """Return a part of a visible text without NULs and without lines that contain only NULs."""
-    if GONE not in visible:
+    if MASK_CHAR not in visible:
         return visible
-    return re.sub(_HIDDEN_LINE, "", visible).replace(GONE, "")
+    return re.sub(_HIDDEN_LINE, "", visible).replace(MASK_CHAR, "")
 
 
 def _warn(text: str, position: int) -> str:
@@ -404,6 +404,6 @@ def _blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
         if end > place:
             start = max(start, place)
             lines = text[start:end].split("\n")
-            parts += (text[place:start], "\n".join([GONE * len(line) for line in lines]))
+            parts += (text[place:start], "\n".join([MASK_CHAR * len(line) for line in lines]))
             place = end
     return "".join([*parts, text[place:]])

@@ -50,13 +50,13 @@ class Speaker(NamedTuple):
 
 
 #: The action of a side of a merge: other text, removed text, or a removed note.
-SAID, LEFT_OUT, REMOVED = "Also said", "Left out", "Removed"
+OTHER_TEXT, REMOVED_TEXT, REMOVED_NOTE = "Also said", "Left out", "Removed"
 
 _HEAD = compile_later(
-    rf"> \[!conflict(?:\|([0-9]{{1,6}}))?\] ({SAID}|{LEFT_OUT}|{REMOVED}) by (.+?)"
+    rf"> \[!conflict(?:\|([0-9]{{1,6}}))?\] ({OTHER_TEXT}|{REMOVED_TEXT}|{REMOVED_NOTE}) by (.+?)"
     r"(?: on ([0-9]{4}-[0-9]{2}-[0-9]{2}))?(?: \(([^\n]+)\))?[ \t]*"
 )
-_NOBODY = "somebody"
+_UNKNOWN_AUTHOR = "somebody"
 
 #: Most characters of a name in a message, and most names.
 _NAME, _NAMES = 40, 3
@@ -107,8 +107,8 @@ def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
 def describe_conflict(placed: Iterable[Placed]) -> str:
     """Return a message about the callouts of a note, or "" without callouts."""
     callouts = [each.callout for each in placed]
-    others = dict.fromkeys(each.speaker.author for each in callouts if each.verb != REMOVED)
-    removers = dict.fromkeys(each.speaker.author for each in callouts if each.verb == REMOVED)
+    others = dict.fromkeys(each.speaker.author for each in callouts if each.verb != REMOVED_NOTE)
+    removers = dict.fromkeys(each.speaker.author for each in callouts if each.verb == REMOVED_NOTE)
     verb = "says" if len(others) == 1 else "say"
     statements = [f"{_join_names(others)} {verb} otherwise"] if others else []
     statements += [f"{_join_names(removers)} removed it"] if removers else []
@@ -173,7 +173,7 @@ def format_callout(callout: Callout) -> list[str]:
     """Return a callout's lines, without line ends."""
     author, date, where = (one_line(part) for part in callout.speaker)
     count = "" if callout.our_line_count == 1 else f"|{callout.our_line_count}"
-    head = f"> [!conflict{count}] {callout.verb} by {author or _NOBODY}"
+    head = f"> [!conflict{count}] {callout.verb} by {author or _UNKNOWN_AUTHOR}"
     head += (f" on {date}" if date else "") + (f" ({where})" if where else "")
     return [head, *(f"> {line}" if line else ">" for line in callout.lines)]
 

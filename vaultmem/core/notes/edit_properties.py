@@ -31,7 +31,7 @@ PropertyValue = str | bool | int | float | date | tuple[str, ...]
 _NAME = re.compile(r"[A-Za-z_][\w -]{0,63}")
 _PLAIN_TEXT = re.compile(r"(?:[A-Za-z]|\d{4}-\d\d-\d\d-\d)[\w/.()+'-]*(?: [\w/.()+'-]+)*")
 #: Most values of one note that get quotes.
-_MOST_QUOTED = 100
+_MAX_QUOTED = 100
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
 
 
@@ -41,7 +41,7 @@ def add_quotes(text: str) -> str:
     The text is unchanged if quotes do not make all properties readable.
     """
     changed = text
-    for _ in range(_MOST_QUOTED):
+    for _ in range(_MAX_QUOTED):
         problem = read_frontmatter(changed).problem
         if not problem:
             return changed

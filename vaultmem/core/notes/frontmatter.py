@@ -34,7 +34,7 @@ MAX_BLOCK_BYTES = 64 * 1024
 #: Obsidian's delimiter: a line of exactly `---`.
 _OPENING = compile_later(r"---[ \t]*\r?$", re.MULTILINE)
 _CLOSING = compile_later(r"\n---[ \t]*\r?$", re.MULTILINE)
-_LOST = "it has properties, but not between two lines `---` at its start"
+_MISSING_DELIMITER_TEXT = "it has properties, but not between two lines `---` at its start"
 
 
 class Frontmatter(NamedTuple):
@@ -67,7 +67,7 @@ def read_frontmatter(text: str) -> Frontmatter:
     """Find and read the frontmatter of a note's text; problems are returned, never raised."""
     span = _find_block(text)
     if span is None:
-        return _read_lost(text, _LOST)
+        return _read_lost(text, _MISSING_DELIMITER_TEXT)
     start, end, body = span
     if body < 0:
         problem = "the frontmatter is never closed"
@@ -75,7 +75,7 @@ def read_frontmatter(text: str) -> Frontmatter:
         return lost._replace(problem=problem) if starts_with_name(text, start) else lost
     frontmatter = _read_block(text[start:end], Frontmatter(start, end, body))
     # Text between two thematic breaks is not frontmatter.
-    lost = _NONE if frontmatter.body else _read_lost(text, _LOST)
+    lost = _NONE if frontmatter.body else _read_lost(text, _MISSING_DELIMITER_TEXT)
     return lost if lost.problem else frontmatter
 
 

@@ -18,7 +18,7 @@ from vaultmem.core.notes.frontmatter import JsonValue, as_json, read_frontmatter
 from vaultmem.errors import RefusedError
 
 #: Names of `Post`'s own arguments; properties with these names are not loaded.
-_TAKEN = frozenset(["self", "content", "handler"])
+_POST_ARGUMENTS = frozenset(["self", "content", "handler"])
 
 
 class NoteHandler(BaseHandler):
@@ -60,7 +60,7 @@ class NoteHandler(BaseHandler):
     def load(self, fm: str) -> dict[str, JsonValue]:
         """Return the values of a block; empty if it cannot be read."""
         properties = read_frontmatter("---\n" + fm.removesuffix("\n") + "\n---\n").properties
-        return {prop.name: as_json(prop) for prop in properties if prop.name not in _TAKEN}
+        return {prop.name: as_json(prop) for prop in properties if prop.name not in _POST_ARGUMENTS}
 
     def export(self, metadata: dict[str, object], **_: object) -> str:
         """Return the note's block with these values.

@@ -27,7 +27,7 @@ from vaultmem.core.text.patterns import compile_later
 Edges = Sequence[int]
 
 _MARK = compile_later(r"(?P<ticks>`+)|(?P<html><!--)|(?P<comment>%%)|(?P<gap>\n[ \t]*\r?\n)")
-_TICK = compile_later("`")
+_BACKTICK = compile_later("`")
 _GAP = compile_later(r"\n[ \t]*\r?\n")
 _LIST_ITEM = compile_later(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
 _INDENTED = compile_later(r" {4}| {0,3}\t")
@@ -91,7 +91,7 @@ def _find_code(paragraph: str, start: int) -> Edges:
     """Return the code spans of a paragraph without comments that begins at offset `start`."""
     if "``" in paragraph or "\\`" in paragraph or _GAP.search(paragraph):
         return [start + place for place in find_marked(paragraph, 0, paragraph).code]
-    ticks = [start + match.start() for match in _TICK.finditer(paragraph)]
+    ticks = [start + match.start() for match in _BACKTICK.finditer(paragraph)]
     return ticks[: len(ticks) // 2 * 2]  # Backticks pair up in order.
 
 

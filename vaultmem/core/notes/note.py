@@ -51,11 +51,13 @@ _OWN_LISTS |= {"differs_from", "confirmed_by", "also_said"}
 LISTS = _OWN_LISTS | {"tags", "aliases", *CITE_PROPERTIES, "parents", "related"}
 
 #: Properties that only vaultmem writes.
-_OWN = _OWN_LISTS | {"agent", "tool_call", "state_reason", "fidelity", "full_text"}
-_OWN |= {"primed", "imported"}
+_MANAGED_PROPERTIES = _OWN_LISTS | {"agent", "tool_call", "state_reason", "fidelity", "full_text"}
+_MANAGED_PROPERTIES |= {"primed", "imported"}
 
 #: Properties with a meaning in vaultmem; all others are the user's.
-KNOWN_PROPERTIES = _OWN | LISTS | {"title", "kind", "state", "pinned", "created", "updated"}
+KNOWN_PROPERTIES = (
+    _MANAGED_PROPERTIES | LISTS | {"title", "kind", "state", "pinned", "created", "updated"}
+)
 KNOWN_PROPERTIES |= {"confidence", "source", "session", "suspicious", "reviewed", "project"}
 
 _KINDS = frozenset(kind.value for kind in NoteKind)
@@ -71,7 +73,7 @@ def is_managed(path: PurePosixPath, frontmatter: Frontmatter) -> bool:
     if name.startswith(OWN_FOLDERS) or name in PINNED_FILES or auto_memory.find_writer(name):
         return True
     for prop in frontmatter.properties:
-        if prop.name in _OWN:
+        if prop.name in _MANAGED_PROPERTIES:
             return True
         if isinstance(prop.value, str):
             word = prop.value.strip().lower()
@@ -88,12 +90,12 @@ _WORD, _LETTERS = compile_later(r"\w{4,}"), compile_later(r"\w")
 _MAX_STATE = 80
 
 #: Similarity (0 to 1) from which a word might be a misspelt state.
-_NEARLY = 0.8
+_MIN_STATE_SIMILARITY = 0.8
 
 #: The user's own properties, unless the note is managed.
 _WORDS = frozenset({"kind", "state", "project"})
 
-_HIDDEN = tuple(each.value for each in HIDDEN_STATES)
+_HIDDEN_STATE_NAMES = tuple(each.value for each in HIDDEN_STATES)
 _QUARANTINED = NoteState.QUARANTINED.value
 
 _DAILY = DailyNotes()
@@ -248,7 +250,9 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
     block = text[frontmatter.start : frontmatter.end] if writer else ""
     agent = reader.text("agent") or writer
     extra = reader.unknown_text(KNOWN_PROPERTIES if is_own else KNOWN_PROPERTIES - _WORDS)
-    misspelt = _find_misspelt(reader, frontmatter, _HIDDEN if is_own else [_QUARANTINED])
+    misspelt = _find_misspelt(
+        reader, frontmatter, _HIDDEN_STATE_NAMES if is_own else [_QUARANTINED]
+    )
     problem = find_conflict(text, fences) or frontmatter.problem or misspelt
     state = reader.member("state", NoteState, NoteState.ACTIVE)
     if not is_own and state is not NoteState.QUARANTINED:
@@ -325,7 +329,11 @@ def _find_misspelt(reader: PropertyReader, frontmatter: Frontmatter, hidden: Seq
 
     whole = "".join(_LETTERS.findall(state[:_MAX_STATE]))
     words = (whole, *_WORD.findall(state[:_MAX_STATE]))
-    matches = [match for word in words for match in get_close_matches(word, hidden, 1, _NEARLY)]
+    matches = [
+        match
+        for word in words
+        for match in get_close_matches(word, hidden, 1, _MIN_STATE_SIMILARITY)
+    ]
     return f'its state is "{state[:40]}", which may mean {matches[0]}' if matches else ""
 
 

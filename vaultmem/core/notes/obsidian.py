@@ -292,7 +292,7 @@ _MAX_FILTER = 500
 # Patterns that can be very slow: a repeated group, or many parts of any length.
 _REPEATED_GROUP = compile_later(r"(?<!\\)\)[*+{]")
 _ANY_LENGTH = compile_later(r"(?<!\\)(?:[*+]|\{\d*,\d*\})")
-_MOST_OF_ANY_LENGTH = 4
+_MAX_OF_ANY_LENGTH = 4
 
 
 class SetAside:
@@ -360,5 +360,5 @@ def _check_cost(pattern: str) -> None:
         raise re.error(f"longer than {_MAX_FILTER} characters")
     if _REPEATED_GROUP.search(pattern):
         raise re.error("a group in it is repeated")
-    if len(_ANY_LENGTH.findall(pattern)) > _MOST_OF_ANY_LENGTH:
-        raise re.error(f"more than {_MOST_OF_ANY_LENGTH} parts of any length")
+    if len(_ANY_LENGTH.findall(pattern)) > _MAX_OF_ANY_LENGTH:
+        raise re.error(f"more than {_MAX_OF_ANY_LENGTH} parts of any length")

@@ -81,7 +81,7 @@ def describe_repairs(groups: Iterable[ProblemGroup]) -> str:
 
 #: A line of a block: the text before its value, the value, and the text after.
 _VALUE = compile_later(r"(\s*(?:- +)*(?:[\w .-]+:[ \t]+)?)(\S.*?)([ \t]*\r?)")
-_PLAIN = compile_later(r"[\w(][^#\"'{}\[\]|>]*")
+_PLAIN_SCALAR = compile_later(r"[\w(][^#\"'{}\[\]|>]*")
 
 
 def describe_unquoted(line: str) -> str:
@@ -91,7 +91,7 @@ def describe_unquoted(line: str) -> str:
         return ""
     if match[2].startswith(("@", "`")):
         return f"a value that begins with {match[2][0]} {NEEDS_QUOTES}"
-    is_plain = ":" in match[1] and ": " in match[2] and _PLAIN.fullmatch(match[2])
+    is_plain = ":" in match[1] and ": " in match[2] and _PLAIN_SCALAR.fullmatch(match[2])
     return f'a value with ": " in it {NEEDS_QUOTES}' if is_plain else ""
 
 

@@ -31,28 +31,30 @@ class Property(NamedTuple):
 
 
 # Characters that end a line in YAML, or that it does not accept.
-_ODD = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufff0-\uffff"
-_FIRST = rf"[^\s*&!\[\]{{}}?|>@`%#,:'\"\-{_ODD}]"
-_TEXT = rf"{_FIRST}[^:#{_ODD}]*+(?:(?::(?=\S)|(?<=\S)#)[^:#{_ODD}]*+)*+"
-_QUOTED = rf"\"[^\"\\{_ODD}]*+\"|'[^'{_ODD}]*+'"
-_WITHIN = rf"(?:{_QUOTED}|[^\W\d](?:[\w./-]| (?=\w))*+)"
-_FLOW = rf"\[ *+(?:{_WITHIN}(?: *+, *+{_WITHIN})*+ *+)?\]"
+_FORBIDDEN_CHARS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufff0-\uffff"
+_FIRST_CHAR = rf"[^\s*&!\[\]{{}}?|>@`%#,:'\"\-{_FORBIDDEN_CHARS}]"
+_TEXT = (
+    rf"{_FIRST_CHAR}[^:#{_FORBIDDEN_CHARS}]*+(?:(?::(?=\S)|(?<=\S)#)[^:#{_FORBIDDEN_CHARS}]*+)*+"
+)
+_QUOTED = rf"\"[^\"\\{_FORBIDDEN_CHARS}]*+\"|'[^'{_FORBIDDEN_CHARS}]*+'"
+_FLOW_SCALAR = rf"(?:{_QUOTED}|[^\W\d](?:[\w./-]| (?=\w))*+)"
+_FLOW = rf"\[ *+(?:{_FLOW_SCALAR}(?: *+, *+{_FLOW_SCALAR})*+ *+)?\]"
 # The `^` makes a line without a match fail once, not at each character.
 _LINE = compile_later(
     rf"^(?:(?P<name>[^\W\d][\w.-]{{0,99}}):"
     rf"(?: +(?:(?P<scalar>{_TEXT}|{_QUOTED})|(?P<flow>{_FLOW})))?"
-    rf"|(?P<lead> {{0,4}}-) +(?P<item>{_TEXT}|{_QUOTED}))? *(?:(?:^|(?<= ))#[^{_ODD}]*+)?\r?\n",
+    rf"|(?P<lead> {{0,4}}-) +(?P<item>{_TEXT}|{_QUOTED}))? *(?:(?:^|(?<= ))#[^{_FORBIDDEN_CHARS}]*+)?\r?\n",
     re.MULTILINE,
 )
-_FLOW_ITEM = compile_later(_WITHIN)
+_FLOW_ITEM = compile_later(_FLOW_SCALAR)
 #: At most one YAML event per comma and four per line: fewer than MAX_EVENTS.
 _MAX_MARKS = 4_900
 
 # Values that do not need PyYAML: text with an unambiguous start, and common numbers.
-_TYPED = frozenset("-+.0123456789<=~nNyYtTfFoO")
+_AMBIGUOUS_FIRST_CHARS = frozenset("-+.0123456789<=~nNyYtTfFoO")
 _NULLS = frozenset({"null", "Null", "NULL"})
 _WORDS = frozenset({"null", "yes", "no", "true", "false", "on", "off"})
-_COMMON = compile_later(
+_TIMESTAMP_OR_NUMBER = compile_later(
     r"(?P<timestamp>[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}:[0-9]{2})?)"
     r"|(?P<int>0|[1-9][0-9]*)|(?P<float>[0-9]+\.[0-9]+)"
 )
@@ -135,12 +137,12 @@ def _read_scalar(text: str) -> tuple[str, str]:
 
 def resolve_scalar(text: str) -> str:
     """Return the YAML 1.1 type of a plain text: "str", "int", "timestamp" ..."""
-    if text[:1] not in _TYPED:
+    if text[:1] not in _AMBIGUOUS_FIRST_CHARS:
         return "str" if text else "null"
     if text[0].isalpha():
         if text.lower() not in _WORDS:
             return "str"
-    elif match := _COMMON.fullmatch(text):
+    elif match := _TIMESTAMP_OR_NUMBER.fullmatch(text):
         return str(match.lastgroup)
     from yaml.resolver import Resolver
 
@@ -158,7 +160,7 @@ def resolve_scalar(text: str) -> str:
 #: Most characters of a text that are searched for properties.
 HEAD = 64 * 1024
 #: Most characters of a text without a block in which a state line is rewritten.
-_REWRITTEN = 4_096
+_MAX_REWRITE_CHARS = 4_096
 
 STATES = frozenset(state.value for state in NoteState)
 
@@ -177,8 +179,10 @@ _RULE = compile_later(r"\n---[ \t]*\r?(?=\n)")
 _FENCE = compile_later(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 #: A state that hides the note, in YAML, TOML or JSON, or with small mistakes.
-_GIVEN = compile_later(rf"(?<![\w-])state[\"'\s]*[:=][\"'\s\[>|-]*({_HIDING})(?!\w)", re.IGNORECASE)
-_HIDES = compile_later(_HIDING, re.IGNORECASE)
+_HIDING_PROPERTY = compile_later(
+    rf"(?<![\w-])state[\"'\s]*[:=][\"'\s\[>|-]*({_HIDING})(?!\w)", re.IGNORECASE
+)
+_HIDING_STATE = compile_later(_HIDING, re.IGNORECASE)
 _QUARANTINED = compile_later(rf"\b{NoteState.QUARANTINED.value}\b", re.IGNORECASE)
 
 #: A line that looks like a property, and the start of a one-line mapping: they distinguish a
@@ -214,7 +218,7 @@ def find_state_lines(head: str) -> list[str]:
 
 def replace_state_lines(text: str, start: int, end: int, state: str) -> str:
     """Return a text with `state` in the state lines of a block; without a block, of its head."""
-    end = end or _REWRITTEN
+    end = end or _MAX_REWRITE_CHARS
 
     def change(line: re.Match[str]) -> str:
         is_known = line[1].lower() in STATES
@@ -235,13 +239,13 @@ def starts_with_name(text: str, start: int) -> bool:
 
 def may_hide(block: str) -> bool:
     """Return whether a block contains the name of a state that hides a note."""
-    return _HIDES.search(_unescape(block)) is not None
+    return _HIDING_STATE.search(_unescape(block)) is not None
 
 
 def find_hint(block: str, yaml_states: tuple[str, ...] = ()) -> Hint:
     """Return the possible states of an unread block; `yaml_states` are those that YAML found."""
     plain = _unescape(block)
-    states = (*yaml_states, *(match[1].lower() for match in _GIVEN.finditer(plain)))
+    states = (*yaml_states, *(match[1].lower() for match in _HIDING_PROPERTY.finditer(plain)))
     hides = any(state in HIDDEN_STATES for state in states)
     return Hint(states, hides or _QUARANTINED.search(plain) is not None)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Set
 from vaultmem.core.text.line_diff import split_bytes
 
 #: Fewest letters and digits (in bytes) of a distinctive line; headings are shorter.
-_LEAST = 16
+_MIN_DISTINCTIVE_BYTES = 16
 
 #: Smallest share of a text's lines that a renamed version keeps; git uses the same share of bytes.
-_HALF = 0.5
+_MIN_RENAME_SHARE = 0.5
 
 
 def count_property_lines(lines: Iterable[str]) -> int:
@@ -24,7 +24,9 @@ def count_property_lines(lines: Iterable[str]) -> int:
 
 def is_telling(line: str) -> bool:
     """Return whether a line is long enough to recognize it in another text."""
-    return len("".join(filter(str.isalnum, line)).encode("utf-8", "replace")) >= _LEAST
+    return (
+        len("".join(filter(str.isalnum, line)).encode("utf-8", "replace")) >= _MIN_DISTINCTIVE_BYTES
+    )
 
 
 def count_lines(data: bytes) -> Counter[str]:
@@ -45,7 +47,9 @@ def find_renamed(
     for name, lines in old.items():
         shared = lines & new
         share = shared.total() / (lines.total() or 1)
-        is_enough = share >= _HALF or (name in same_author and any(map(is_telling, shared)))
+        is_enough = share >= _MIN_RENAME_SHARE or (
+            name in same_author and any(map(is_telling, shared))
+        )
         if is_enough and share > most:
             best, most = name, share
     return best

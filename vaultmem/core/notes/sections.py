@@ -14,16 +14,16 @@ from vaultmem.core.text.paths import is_conflict_copy, is_forbidden, is_reserved
 from vaultmem.core.text.patterns import compile_later
 
 #: Replaces hidden characters. No note contains it, because it is not text.
-GONE = "\0"
+MASK_CHAR = "\0"
 
 # Possessive, so that no line of a megabyte takes quadratic time. A byte order mark is skipped.
 _BLOCK = (
     r"(?P<line>\ufeff? {0,3}(?:(?P<marks>#{1,6})[ \t](?P<text>[^\r\n]*+)"
     r"|(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+))\r?)$"
 )
-_FIRST = compile_later("^" + _BLOCK, re.MULTILINE)
+_FIRST_BLOCK = compile_later("^" + _BLOCK, re.MULTILINE)
 #: Search for line breaks is fast, but `^` is tried at each character.
-_FURTHER = compile_later(r"\n(?=[#`~ \ufeff])" + _BLOCK, re.MULTILINE)
+_FURTHER_BLOCK = compile_later(r"\n(?=[#`~ \ufeff])" + _BLOCK, re.MULTILINE)
 
 #: Most headings of a note; further ones are read as plain text.
 MAX_SECTIONS = 2_000
@@ -79,7 +79,7 @@ def split_sections(
         parents = above[-1][1] if above else ()
         line, counted = line + text.count("\n", counted, begin), begin
         own = text[start:end]
-        if own and not own.replace(GONE, " ").isspace():
+        if own and not own.replace(MASK_CHAR, " ").isspace():
             sections.append(Section(len(sections), heading, parents, start, end, line))
         if heading:
             above.append((level, (*parents, heading)))
@@ -88,7 +88,7 @@ def split_sections(
         line = text.count("\n", 0, begin) + 1
         sections.append(Section(0, heading, (), start, start, line))
     begin, _, level, heading = headings[0]
-    is_title = level == 1 and not text[body:begin].replace(GONE, " ").strip("\ufeff \t\r\n")
+    is_title = level == 1 and not text[body:begin].replace(MASK_CHAR, " ").strip("\ufeff \t\r\n")
     return tuple(sections), heading if is_title else ""
 
 
@@ -100,8 +100,8 @@ def find_blocks(text: str, body: int) -> Blocks:
     headings: list[tuple[int, int, int, str]] = []
     fences: list[tuple[int, int]] = []
     start, opened = -1, ""
-    first = _FIRST.match(text, body)
-    for match in chain([first] if first else [], _FURTHER.finditer(text, body)):
+    first = _FIRST_BLOCK.match(text, body)
+    for match in chain([first] if first else [], _FURTHER_BLOCK.finditer(text, body)):
         _, marks, heading, fence, info = match.groups()
         if marks:
             heading = _strip_heading(heading)
@@ -120,7 +120,7 @@ def find_blocks(text: str, body: int) -> Blocks:
 
 def _strip_heading(text: str) -> str:
     """Return a heading without closing `##`."""
-    text = text.replace(GONE, "").strip()
+    text = text.replace(MASK_CHAR, "").strip()
     if not text.endswith("#"):
         return text
     bare = text.rstrip("#")
@@ -150,14 +150,14 @@ def blank_fences(text: str, fences: Sequence[tuple[int, int]]) -> str:
 TITLE, KEBAB = "title", "kebab"
 
 #: Target length of a name in characters; a clause between the other two lengths is kept whole.
-_LENGTH, _MOST, _LEAST = 40, 48, 24
+_TARGET_NAME_CHARS, _MAX_CLAUSE_CHARS, _MIN_CLAUSE_CHARS = 40, 48, 24
 
 #: Fewest letters and digits of a name that can match a title by its beginning.
-_TELLING = 12
+_MIN_PREFIX_CHARS = 12
 
-_LINKED = compile_later(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()\s]*\)")
+_LINK_PATTERN = compile_later(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()\s]*\)")
 _IN_NUMBERS = compile_later(r"(?<=\d):(?=\d)")
-_UNWANTED = compile_later(r"[\"`#^\[\]/*]|%%+|==+|~~+|__+")
+_FORBIDDEN_MARKS = compile_later(r"[\"`#^\[\]/*]|%%+|==+|~~+|__+")
 _CLAUSE_END = tuple(",;:.!?)–—")
 _APOSTROPHES = compile_later(r"['’]+")
 
@@ -202,7 +202,7 @@ def is_named_for(stem: str, title: str, is_given: bool = False) -> bool:
     short, bare = _squeeze(stem), _squeeze(re.sub(r"[ -]\d+$", "", stem))
     if short == whole or (is_given and bare == whole):
         return bool(short)
-    if len(plain) <= _LENGTH or len(bare) < _TELLING:
+    if len(plain) <= _TARGET_NAME_CHARS or len(bare) < _MIN_PREFIX_CHARS:
         return False
     return any(each.startswith((short, bare)) for each in wholes)
 
@@ -226,7 +226,7 @@ def find_title(stem: str, heading: str, aliases: tuple[str, ...], body: str) -> 
 
 def _tidy(title: str) -> str:
     """Return a title without markup and characters that file names cannot contain."""
-    text = _IN_NUMBERS.sub(".", _UNWANTED.sub(" ", _plain(title)))
+    text = _IN_NUMBERS.sub(".", _FORBIDDEN_MARKS.sub(" ", _plain(title)))
     text = text.replace(": ", " - ")
     name = "".join(" " if is_forbidden(mark) else mark for mark in text)
     return re.sub(r" +(?=[,;.!)])", "", " ".join(name.split()))
@@ -234,7 +234,7 @@ def _tidy(title: str) -> str:
 
 def _plain(title: str) -> str:
     """Return a title in one line in NFC, with links replaced by their words."""
-    text = _LINKED.sub(lambda link: link[1] or link[2] or " ", title[:400])
+    text = _LINK_PATTERN.sub(lambda link: link[1] or link[2] or " ", title[:400])
     text = unicodedata.normalize("NFC", text.removesuffix(" ..."))
     return " ".join(text.split())
 
@@ -245,7 +245,7 @@ def _squeeze(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    if len(text) <= _LENGTH:
+    if len(text) <= _TARGET_NAME_CHARS:
         return text
     words = text.split(" ")
     if words[0].casefold() in find_words("article") and len(words) > 1:
@@ -255,14 +255,14 @@ def _shorten(text: str) -> str:
     clause = 0
     for number, word in enumerate(words):
         length += 1 + len(word)
-        if length > _MOST:
+        if length > _MAX_CLAUSE_CHARS:
             break
-        count = number + 1 if length <= _LENGTH else count
+        count = number + 1 if length <= _TARGET_NAME_CHARS else count
         following = words[number + 1].casefold() if number + 1 < len(words) else ""
         is_end = word.endswith(_CLAUSE_END) or following in starts or following[:1] in "-–—("
-        if length >= _LEAST and is_end:
+        if length >= _MIN_CLAUSE_CHARS and is_end:
             clause = number + 1
-    return _end_well(words[: clause or count]) or words[0][:_LENGTH]
+    return _end_well(words[: clause or count]) or words[0][:_TARGET_NAME_CHARS]
 
 
 def _end_well(words: list[str]) -> str:
@@ -292,18 +292,18 @@ _FULL_TEXT = compile_later(r"([0-9a-f]{12})@([0-9a-f]{7,40})")
 
 
 #: The text before keywords, and between them.
-_KEYWORDS, _BETWEEN = "Keywords: ", ", "
+_KEYWORDS, _KEYWORD_SEPARATOR = "Keywords: ", ", "
 
 
 def format_keywords(words: Sequence[str]) -> str:
     """Return the text of a note compacted to keywords, "" without keywords."""
-    return f"{_KEYWORDS}{_BETWEEN.join(words)}" if words else ""
+    return f"{_KEYWORDS}{_KEYWORD_SEPARATOR.join(words)}" if words else ""
 
 
 def read_keywords(sentence: str) -> list[str]:
     """Return the keywords of a sentence written by `format_keywords`, else an empty list."""
     words = sentence.removeprefix(_KEYWORDS)
-    return [] if words == sentence else words.split(_BETWEEN)
+    return [] if words == sentence else words.split(_KEYWORD_SEPARATOR)
 
 
 def format_full_text(blob: str, commit: str) -> str:
@@ -331,7 +331,7 @@ _LAST_WORD = compile_later(r"(?<![\w'’])(?:[^\W_]+\.)*([^\W_]+)\.$")
 _NEXT_WORD = compile_later(r"[^\W\d_]+")
 
 #: Longest abbreviation found by a rule, and most text read before a stop, in characters.
-_SHORT, _READ = 4, 40
+_MAX_ABBREVIATION_CHARS, _MAX_CONTEXT_CHARS = 4, 40
 
 
 def find_sentence_ends(text: str, start: int = 0) -> Iterator[int]:
@@ -346,8 +346,10 @@ def _goes_on(text: str, stop: int, after: int) -> bool:
     following = text[after : after + 1]
     if following.islower():
         return True
-    word = _LAST_WORD.search(text, max(stop - _READ, 0), stop)
-    return word is not None and _is_short(word[1], word[0], following, text[after : after + _READ])
+    word = _LAST_WORD.search(text, max(stop - _MAX_CONTEXT_CHARS, 0), stop)
+    return word is not None and _is_short(
+        word[1], word[0], following, text[after : after + _MAX_CONTEXT_CHARS]
+    )
 
 
 def _is_short(word: str, whole: str, following: str, rest: str) -> bool:
@@ -361,7 +363,7 @@ def _is_short(word: str, whole: str, following: str, rest: str) -> bool:
         return month is not None and month[0].lower() in _months()
     if len(word) == 1:  # J. Smith, e.g. Rome
         return True
-    if len(word) <= _SHORT and word.isalpha() and following.isdigit():  # No. 5
+    if len(word) <= _MAX_ABBREVIATION_CHARS and word.isalpha() and following.isdigit():  # No. 5
         return True
     return _is_without_vowel(word) or word.lower() in read_words("abbreviations")
 
@@ -369,7 +371,7 @@ def _is_short(word: str, whole: str, following: str, rest: str) -> bool:
 def _is_without_vowel(word: str) -> bool:
     """Return whether a word is a short capitalized one without vowels, as Dr and Mrs; not DNS."""
     return (
-        len(word) <= _SHORT
+        len(word) <= _MAX_ABBREVIATION_CHARS
         and word.isascii()
         and word.istitle()
         and not set("aeiouy").intersection(word.lower())

@@ -51,7 +51,7 @@ MIN_BUDGET = 100
 
 #: Maximum share of the budget for a shortened section, so that another one fits. Then the tokens up
 #: to which a section is first shown whole: the best one, and each other one.
-_SHORTENED_SHARE, _WHOLE_BEST, _WHOLE = 0.5, 800, 600
+_SHORTENED_SHARE, _MAX_WHOLE_BEST_TOKENS, _MAX_WHOLE_TOKENS = 0.5, 800, 600
 
 #: Maximum share of the budget for sentences about contradictions.
 _MARKS_SHARE = 0.15
@@ -61,7 +61,7 @@ _MARKS_SHARE = 0.15
 _LABEL, _COST = 20, 0.15
 
 #: Factor for the score of a note's second section, applied again for each further one.
-_FURTHER = 0.85
+_SAME_NOTE_FACTOR = 0.85
 
 #: Minimum tokens of a shortened section's text, and minimum free tokens to consider another
 #: section.
@@ -157,7 +157,7 @@ def order_by_worth(hits: Sequence[Hit]) -> list[Hit]:
     counts: Counter[NoteKey] = Counter()
     ranked: list[tuple[float, Hit]] = []
     for hit in sorted(hits, key=worth, reverse=True):
-        ranked.append((worth(hit) * _FURTHER ** counts[hit.note], hit))
+        ranked.append((worth(hit) * _SAME_NOTE_FACTOR ** counts[hit.note], hit))
         counts[hit.note] += 1
     return [hit for _, hit in sorted(ranked, key=itemgetter(0), reverse=True)]
 
@@ -212,7 +212,7 @@ class _Sections:
         for turn, hit in enumerate(self._wishes):
             yield TextStep(rank, (turn,), (hit.key, False), partial(self._offer_own, hit, False))
         for turn, hit in enumerate(self._relevant):
-            place, most = (hit.key, False), _WHOLE if turn else _WHOLE_BEST
+            place, most = (hit.key, False), _MAX_WHOLE_TOKENS if turn else _MAX_WHOLE_BEST_TOKENS
             first = partial(self._offer_relevant, hit, place, most)
             yield TextStep(rank + 1, (0, turn), place, first)
             yield TextStep(rank + 1, (1, turn), place, partial(self._offer_more, hit, place))

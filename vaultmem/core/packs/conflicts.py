@@ -96,7 +96,7 @@ MAX_RIVALS = 2
 _SAME_TITLE = "same title and folder"
 
 #: Minimum share of common words for two texts of one author and day to be similar.
-_ALIKE = 0.5
+_MIN_COMMON_SHARE = 0.5
 
 #: Kinds with typically one note for each day or session, where equal titles mean nothing.
 _SERIAL = frozenset(
@@ -169,7 +169,7 @@ def _are_rivals(one: Hit, other: Hit) -> bool:
         return True
     terms, other_terms = set(count_terms(one.text)), set(count_terms(other.text))
     is_subset = terms <= other_terms or other_terms <= terms
-    return not is_subset and 2 * len(terms & other_terms) >= _ALIKE * (
+    return not is_subset and 2 * len(terms & other_terms) >= _MIN_COMMON_SHARE * (
         len(terms) + len(other_terms)
     )
 

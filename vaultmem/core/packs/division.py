@@ -10,12 +10,12 @@ from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import format_names
 
 #: Maximum other vaults that a pack names, and vaults whose pinned sections it includes.
-MANY = 12
+MAX_NAMED_VAULTS = 12
 
 
 def label_vaults(names: Sequence[str]) -> str:
     """Return the names of vaults for a pack; of many, only the first."""
-    return format_names([plain_label(name) for name in names], MANY)
+    return format_names([plain_label(name) for name in names], MAX_NAMED_VAULTS)
 
 
 def describe_missing(missing: Mapping[str, str]) -> tuple[str, ...]:

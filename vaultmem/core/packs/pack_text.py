@@ -197,7 +197,7 @@ def name_note(handles: Mapping[NoteKey, str], labels: PackLabels, hit: Hit) -> s
 _SESSIONS = "sessions/"
 
 #: Minimum digits of a handle, and minimum and maximum characters of a file name.
-MIN_HANDLE, _LEAST_STEM, _MAX_STEM = 4, 4, 24
+MIN_HANDLE, _MIN_STEM, _MAX_STEM = 4, 4, 24
 
 
 def label_hit(hit: Hit) -> str:
@@ -232,7 +232,7 @@ def _list_name(item: PackItem) -> Iterator[str]:
     Short facts get no name, to save tokens: the handle is enough to open the file.
     """
     stem = item.hit.record.path.rpartition("/")[2].rpartition(".")[0]
-    is_name = len(stem) >= _LEAST_STEM and (item.shortened or not _is_fact(item))
+    is_name = len(stem) >= _MIN_STEM and (item.shortened or not _is_fact(item))
     if is_name and not _says(_add_name(item, True), re.sub(r"[-_]+", " ", stem)):
         short_stem = re.sub(r"[-_ ][^-_ ]*$", "", stem[:_MAX_STEM])
         yield f"in {stem}" if len(stem) <= _MAX_STEM else f"in {short_stem}..."

@@ -33,7 +33,7 @@ class Unit(NamedTuple):
 
 #: Share of a unit's score that its neighbours get, and the share for the next unit after a
 #: question. An answer rarely repeats the question's words.
-_BESIDE, _ANSWER = 0.25, 0.75
+_NEIGHBOUR_SHARE, _ANSWER = 0.25, 0.75
 
 #: Tokens of the line with a passage's line number, and of the mark before a quoted line.
 _GAP, _MARK = 8, 2
@@ -113,9 +113,9 @@ def _score_units(text: str, units: Sequence[Unit], matches: Sequence[Match]) -> 
     own = [sum(weights[term] for term in sorted(terms)) for terms in unit_terms]
     scores = list(own)
     for place, unit in enumerate(units[:-1]):
-        share = _ANSWER if asks(text[slice(*unit.span)]) else _BESIDE
+        share = _ANSWER if asks(text[slice(*unit.span)]) else _NEIGHBOUR_SHARE
         scores[place + 1] += share * own[place]
-        scores[place] += _BESIDE * own[place + 1]
+        scores[place] += _NEIGHBOUR_SHARE * own[place + 1]
     return scores
 
 
@@ -157,18 +157,18 @@ class _Line(NamedTuple):
 
 #: Maximum characters of a list item or turn that is not split into sentences, and of a sentence
 #: that is not split into lines.
-_WHOLE = 400
+_MAX_UNIT_CHARS = 400
 
 _FENCE = compile_later(r"\s*(`{3,}|~{3,})")
 _RULE = compile_later(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
-_LEAD = compile_later(
+_LINE_PREFIX = compile_later(
     r"\s*(?:(?:[-*+]|\d{1,3}[.)])\s+(?:\[.\]\s+)?)?"  # The mark of a list or task,
     r"(?:\[?\d[\d:.,/T -]{3,30}Z?\]?\s+)?"  # a time,
     r"(?:[*_]{0,2}[^\W\d_][^\n:*|]{0,40}[*_]{0,2}:[*_]{0,2}\s+)?"  # a name.
 )
 
 
-def split_text(text: str, unit_limit: int = _WHOLE) -> list[Unit]:
+def split_text(text: str, unit_limit: int = _MAX_UNIT_CHARS) -> list[Unit]:
     """Return the units of a text in order, without blank lines.
 
     List items and turns of up to `unit_limit` characters are one unit.
@@ -227,7 +227,7 @@ def _begins(lines: Sequence[_Line], at: int) -> bool:
 
 def _end_lead(text: str) -> int:
     """Return the end of a line's leading mark, time and name, or 0."""
-    lead = _LEAD.match(text)
+    lead = _LINE_PREFIX.match(text)
     return lead.end() if lead and lead[0].strip() else 0
 
 
@@ -258,7 +258,7 @@ def _split_block(text: str, start: int, end: int, unit_limit: int) -> Iterator[U
 
 def _split_sentence(block: str, first: int, last: int) -> Iterator[Span]:
     """Yield a sentence, or the lines of a long one, which possibly lacks punctuation."""
-    if last - first <= _WHOLE:
+    if last - first <= _MAX_UNIT_CHARS:
         yield first, last
         return
     for match in re.finditer(r"[^\n]*\n|[^\n]+", block[first:last]):
@@ -268,16 +268,16 @@ def _split_sentence(block: str, first: int, last: int) -> Iterator[Span]:
 # Choose one line to show for a section: the sentence with most of the query's words.
 
 #: Maximum sentences of a section to check, and maximum characters.
-_MOST, _READ = 400, 100_000
+_MAX_SENTENCES, _MAX_SECTION_CHARS = 400, 100_000
 
 #: Minimum words of a sentence, and minimum characters of a wrapped line.
-_FEW, _WRAPPED = 3, 50
+_MIN_SENTENCE_WORDS, _MIN_WRAPPED_CHARS = 3, 50
 
 #: Characters before the first query word, if a sentence is cut at both ends.
 _CONTEXT = 24
 
 #: Maximum characters of a sentence to shorten, and maximum words to try as its start.
-_LONGEST, _BEGINNINGS = 4_000, 50
+_MAX_SENTENCE_CHARS, _MAX_START_WORDS = 4_000, 50
 
 _CODE_FENCE = compile_later(r"[ \t>]*(?:`{3}|~{3})")
 _QUOTE = compile_later(r"^[ \t]*(?:>[ \t]?)+")
@@ -327,14 +327,14 @@ def choose_sentence(text: str, terms: Collection[str]) -> str:
     lines and headings are returned only if there is nothing else.
     """
     query_terms = frozenset(terms)
-    text = text[:_READ]
+    text = text[:_MAX_SECTION_CHARS]
     prose = _drop_decoration(text)
     text = prose if prose.strip() else text
     best, best_worth = "", (False, -1, False)
-    for unit in islice(split_text(text, unit_limit=0), _MOST):
+    for unit in islice(split_text(text, unit_limit=0), _MAX_SENTENCES):
         is_framed = bool(unit.needs) and _FRAME.match(text, *unit.needs[0]) is not None
         for part in _split_lines(text[slice(*unit.span)]):
-            is_prose = not is_framed and len(_WORD.findall(part)) >= _FEW
+            is_prose = not is_framed and len(_WORD.findall(part)) >= _MIN_SENTENCE_WORDS
             is_content = is_framed or not _is_decoration(part)
             worth = is_content, len(count_terms(part).keys() & query_terms), is_prose
             if worth > best_worth:
@@ -356,14 +356,14 @@ def shorten_sentence(line: str, terms: Collection[str], width: int) -> str:
     """
     if len(line) <= width:
         return line
-    line = _LINK.sub(r"\1", line[:_LONGEST])
+    line = _LINK.sub(r"\1", line[:_MAX_SENTENCE_CHARS])
     query_terms = frozenset(terms)
     word_starts = [match.start() for match in re.finditer(r"\S+", line)]
     term_starts = [
         at for at in word_starts if count_terms(line[at:].split(" ", 1)[0]).keys() & query_terms
     ]
     latest = min((at for at in word_starts if at >= len(line) - width), default=0)
-    least_starts = (min(at - _CONTEXT, latest) for at in term_starts[:_BEGINNINGS])
+    least_starts = (min(at - _CONTEXT, latest) for at in term_starts[:_MAX_START_WORDS])
     starts = [0, *(min(at for at in word_starts if at >= least) for least in least_starts)]
     excerpts = (_slice(line, begin, width) for begin in starts)
     return max(excerpts, key=lambda excerpt: len(count_terms(excerpt).keys() & query_terms))
@@ -382,7 +382,11 @@ def _split_lines(part: str) -> Iterator[str]:
     piece = last = ""
     for line in part.split("\n"):
         text = line.lstrip()
-        if piece and not text[:1].islower() and (len(last) < _WRAPPED or _BREAK.search(last)):
+        if (
+            piece
+            and not text[:1].islower()
+            and (len(last) < _MIN_WRAPPED_CHARS or _BREAK.search(last))
+        ):
             yield piece
             piece = ""
         piece, last = f"{piece} {text}" if piece else line, line

@@ -30,14 +30,14 @@ from vaultmem.core.text.patterns import compile_later
 _LETTERS = bytes(code if 97 <= code <= 122 or code >= 128 else 32 for code in range(256))
 
 _SENTENCE = compile_later(r"(?<=[.!?])\s+|\n+")
-_NOT = compile_later(r"(?<=ca)n['’]t\b|(?<=[a-z])n['’]t\b|(?<=can)not\b")
+_NEGATION_SUFFIX = compile_later(r"(?<=ca)n['’]t\b|(?<=[a-z])n['’]t\b|(?<=can)not\b")
 _PART = compile_later(r"(?:[^\W_]+-)*([^\W_]+)|([,;:(])")
 
 #: Forms of code: `name`, some_name, --flag, name(), /some/path.
 _CODE = compile_later(r"`|\w_\w|(?<!\S)--\w|\(\)|(?<!\S)/\w")
 
 #: Maximum distance in words between a negation and the negated word; and after a copula.
-_REACH, _NEAR = 4, 2
+_MAX_NEGATION_DISTANCE, _MAX_COPULA_DISTANCE = 4, 2
 
 
 @lru_cache(maxsize=1024)
@@ -78,7 +78,7 @@ def _is_claim(sentence: str) -> bool:
 def _split_clauses(sentence: str) -> Iterator[tuple[str, ...]]:
     """Yield the words of each clause, in lower case, with `can't` as two words."""
     clause: list[str] = []
-    for word, mark in _PART.findall(_NOT.sub(" not", sentence.lower())):
+    for word, mark in _PART.findall(_NEGATION_SUFFIX.sub(" not", sentence.lower())):
         if clause and (mark or word in _CLAUSE):
             yield tuple(clause)
             clause = []
@@ -101,17 +101,25 @@ def _says_so(clause: Sequence[str], has_code: bool) -> bool:
     is_of_machine = has_code or is_of_host or bool(words & _read("machine"))
     is_of_person = bool(words & _read("person"))
     is_here = not is_of_person and bool(words & _read("place"))
-    if _find_near(clause, _read("needs"), _read("host"), 0, _REACH):
+    if _find_near(clause, _read("needs"), _read("host"), 0, _MAX_NEGATION_DISTANCE):
         return True
-    if words & _read("fails") or _find_near(clause, _read("copula"), _read("broken"), 0, _NEAR):
+    if words & _read("fails") or _find_near(
+        clause, _read("copula"), _read("broken"), 0, _MAX_COPULA_DISTANCE
+    ):
         return is_of_machine or is_here
-    if _find_near(clause, _read("none"), _read("machine") | _read("host"), 0, _REACH):
+    if _find_near(
+        clause, _read("none"), _read("machine") | _read("host"), 0, _MAX_NEGATION_DISTANCE
+    ):
         return True
-    if _find_near(clause, _NEGATIONS, _read("strong"), _REACH, _REACH):
+    if _find_near(
+        clause, _NEGATIONS, _read("strong"), _MAX_NEGATION_DISTANCE, _MAX_NEGATION_DISTANCE
+    ):
         return is_of_machine or not is_of_person
     if is_of_machine and words & _read("now"):
         return True
-    is_able = _find_near(clause, _NEGATIONS, _read("weak"), _REACH, _REACH)
+    is_able = _find_near(
+        clause, _NEGATIONS, _read("weak"), _MAX_NEGATION_DISTANCE, _MAX_NEGATION_DISTANCE
+    )
     has_no_subject = clause[0] in _read("ability")
     return is_able and (is_of_machine or is_here or has_no_subject)
 
@@ -236,7 +244,7 @@ def written_at(hit: Hit) -> float:
 # Choose the preferences for a query: those about its words, and those about everything.
 
 #: Preferences among so many first hits are relevant.
-_FOUND = 10
+_MAX_RELEVANT_HITS = 10
 
 
 class Preference(NamedTuple):
@@ -263,12 +271,12 @@ def choose_preferences(
     if not question.strip():
         return [each.hit for each in sorted(preferences, key=lambda each: each.topic != "")]
     query_terms = frozenset(count_terms(question))
-    places = {hit.local_key: place for place, hit in enumerate(hits[:_FOUND])}
+    places = {hit.local_key: place for place, hit in enumerate(hits[:_MAX_RELEVANT_HITS])}
     ranked: list[tuple[float, int, int]] = []
     for number, (hit, topic) in enumerate(preferences):
         place, share = places.get(hit.local_key), _share_topic(topic, query_terms)
         if share or not topic or place is not None:
-            ranked.append((-share, _FOUND if place is None else place, number))
+            ranked.append((-share, _MAX_RELEVANT_HITS if place is None else place, number))
     return [preferences[number].hit for *_, number in sorted(ranked)]
 
 

@@ -26,10 +26,10 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 #: Separators between note names in one cell. A wikilink can contain them, but not `[[`: each
 #: unclosed `[[` would be read to the end of the cell.
-_BETWEEN = re.compile(r"(\[\[(?:(?!\[\[).)*?\]\])|<br ?/?>|[,;]")
+_NOTE_SEPARATOR = re.compile(r"(\[\[(?:(?!\[\[).)*?\]\])|<br ?/?>|[,;]")
 
 #: Mistakes of a file that one error lists.
-_TOLD = 3
+_MAX_LISTED_MISTAKES = 3
 
 _HEAD = ("| question | notes |", "|---|---|")
 _LINE = '{"question": "...", "notes": ["..."]}'
@@ -93,13 +93,17 @@ def reject_lines(name: str, mistakes: dict[int, str]) -> None:
     if not mistakes:
         return
     texts = [f"{name}:{line}: {mistake}" for line, mistake in sorted(mistakes.items())]
-    more = f"; and {len(texts) - _TOLD} more such lines" if len(texts) > _TOLD else ""
-    raise RefusedError("; ".join(texts[:_TOLD]) + more)
+    more = (
+        f"; and {len(texts) - _MAX_LISTED_MISTAKES} more such lines"
+        if len(texts) > _MAX_LISTED_MISTAKES
+        else ""
+    )
+    raise RefusedError("; ".join(texts[:_MAX_LISTED_MISTAKES]) + more)
 
 
 def split_notes(cell: str) -> list[str]:
     """Return the note names in a cell, separated by commas, semicolons or `<br>`."""
-    return [each.strip() for each in _BETWEEN.split(cell) if each and each.strip()]
+    return [each.strip() for each in _NOTE_SEPARATOR.split(cell) if each and each.strip()]
 
 
 def add_question(text: str, question: Question, as_json: bool) -> str:
@@ -220,7 +224,7 @@ T = TypeVar("T")
 
 #: Bootstrap samples for an interval, and the share of their means inside it.
 _SAMPLES = 2_000
-_INSIDE = 0.95
+_CONFIDENCE_LEVEL = 0.95
 
 
 class Figure(NamedTuple):
@@ -266,6 +270,8 @@ def summarise(values: NDArray[np.float64]) -> list[Figure]:
     chance = np.random.default_rng(0)
     samples = (chance.integers(0, len(values), len(values)) for _ in range(_SAMPLES))
     means = np.array([values[each].mean(0) for each in samples])
-    ends = np.percentile(means, [50 * (1 - _INSIDE), 50 * (1 + _INSIDE)], axis=0)
+    ends = np.percentile(
+        means, [50 * (1 - _CONFIDENCE_LEVEL), 50 * (1 + _CONFIDENCE_LEVEL)], axis=0
+    )
     columns = zip(values.mean(0).tolist(), *ends.tolist(), strict=True)
     return [Figure(*(round(value, 4) for value in column)) for column in columns]

@@ -167,7 +167,7 @@ def asks(text: str) -> bool:
 
 
 #: The most further sections of a note's best hit, and their minimum share of its score.
-_FURTHER = 3
+_MAX_RELATED_SECTIONS = 3
 _SHARE = 0.5
 
 
@@ -182,7 +182,7 @@ def group_places(notes: Sequence[Hashable], scores: Sequence[float]) -> list[lis
         group = groups.get(note)
         if group is None:
             groups[note] = [place]
-        elif len(group) <= _FURTHER and score >= _SHARE * scores[group[0]]:
+        elif len(group) <= _MAX_RELATED_SECTIONS and score >= _SHARE * scores[group[0]]:
             group.append(place)
     return list(groups.values())
 
@@ -202,17 +202,19 @@ def _join(hits: Sequence[Hit]) -> Hit:
     names = ((hit.section.heading, hit.section.line, hit.score) for hit in others)
     further = (*best.related_sections, *map(RelatedSection._make, names))
     return best._replace(
-        related_sections=tuple({each.line: each for each in further}.values())[:_FURTHER]
+        related_sections=tuple({each.line: each for each in further}.values())[
+            :_MAX_RELATED_SECTIONS
+        ]
     )
 
 
 #: The minimum strength of a weak and of a strong answer: nine of ten strong answers have evidence
 #: among ten notes.
-_WEAK, _STRONG = 0.1, 0.7
+_MIN_WEAK_STRENGTH, _MIN_STRONG_STRENGTH = 0.1, 0.7
 
 #: The hits whose turns are compared by speaker. The second number is the lead in strength of other
 #: speakers from which the named one probably never answers.
-_COMPARED, _MORE_OF_OTHERS = 10, 0.3
+_MAX_COMPARED_HITS, _MIN_OTHER_SPEAKER_LEAD = 10, 0.3
 
 #: The best sections that decide the match strength.
 JUDGED = 3
@@ -231,11 +233,11 @@ class MatchStrength(StrEnum):
 
 def judge_hits(hits: Sequence[Hit]) -> MatchStrength:
     """Return the match strength of the best hits."""
-    first, lead = hits[:JUDGED], _compare_speakers(hits[:_COMPARED])
+    first, lead = hits[:JUDGED], _compare_speakers(hits[:_MAX_COMPARED_HITS])
     if lead >= 0 and any(map(is_strong, first)):
         return MatchStrength.STRONG
-    if lead > -_MORE_OF_OTHERS and any(
-        hit.strength >= _WEAK or (hit.semantic and not hit.matches) for hit in first
+    if lead > -_MIN_OTHER_SPEAKER_LEAD and any(
+        hit.strength >= _MIN_WEAK_STRENGTH or (hit.semantic and not hit.matches) for hit in first
     ):
         return MatchStrength.WEAK
     return MatchStrength.NONE
@@ -257,7 +259,7 @@ def is_strong(hit: Hit) -> bool:
     is_alone = len(hit.matches) == 1 and hit.coverage < 1
     if all(is_stop_term(match.term) for match in hit.matches):
         return False
-    return hit.strength >= _STRONG and hit.coverage >= _COVERAGE and not is_alone
+    return hit.strength >= _MIN_STRONG_STRENGTH and hit.coverage >= _COVERAGE and not is_alone
 
 
 def describe_corrections(replaced: Mapping[str, str]) -> list[str]:
@@ -273,11 +275,15 @@ def describe_strength(strength: MatchStrength | None, suggestion: str = "") -> l
 
     `strength` can be None: no hits. `suggestion` names another source with an answer.
     """
-    text = "Nothing in this vault answers that." if strength is None else _TOLD.get(strength, "")
+    text = (
+        "Nothing in this vault answers that."
+        if strength is None
+        else _STRENGTH_TEXTS.get(strength, "")
+    )
     return [line for line in (text, suggestion and f"{suggestion}.") if line]
 
 
-_TOLD = {
+_STRENGTH_TEXTS = {
     MatchStrength.WEAK: "Not sure: this has only a part of what was asked.",
     MatchStrength.NONE: "Probably nothing in this vault answers that; this comes nearest.",
 }

@@ -72,7 +72,7 @@ _REFERENCE = compile_later(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za
 _FOREIGN = compile_later(r"[^\x00-\x7f]+")
 _NO_LETTERS = compile_later(r"\W+")
 _CAMEL = compile_later(r"[a-z0-9][A-Z]")
-_HUMP = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_CAMEL_PART = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: These large character ranges take milliseconds to compile and are rarely needed.
 _compile = cache(re.compile)
 
@@ -265,18 +265,18 @@ def split_piece(piece: str) -> list[str]:
 def _split_camel(word: str) -> list[str]:
     if len(word) > MAX_TERM_LENGTH:
         return []
-    parts = (_stems[part.lower()] for part in _HUMP.findall(word))
+    parts = (_stems[part.lower()] for part in _CAMEL_PART.findall(word))
     return [part for part in parts if len(part) > 1]
 
 
 def _split_compound(text: str) -> list[str]:
     if "." not in text and "/" not in text:
-        stem = _stems[text.translate(_JOINTS)]
+        stem = _stems[text.translate(_CONNECTOR_REMOVAL)]
         return [stem] if stem else []
     return [name for name in dict.fromkeys([text, text.rpartition("/")[2]]) if _tells(name)]
 
 
-_JOINTS = str.maketrans("", "", "-_,")
+_CONNECTOR_REMOVAL = str.maketrans("", "", "-_,")
 _PARTS = str.maketrans("-_./", "    ")
 _BETWEEN_WORDS = str.maketrans("-_?", "   ")
 

@@ -23,7 +23,7 @@ _WINDOW, _MARGIN = 1_000_000, 64_000
 
 #: Characters that can split a credential: the backslash of a Markdown escape, and invisible
 #: characters. Source: `Default_Ignorable_Code_Point` in Unicode's DerivedCoreProperties.txt.
-_HIDDEN = compile_later(
+_IGNORABLE_CHARS = compile_later(
     r"\\(?=[!-/:-@\[-`{-~])"
     "|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
@@ -35,7 +35,7 @@ _BY_NAME = "generic-password"
 
 #: The password in a meeting's link. It is not a credential, because everyone with the link has it.
 #: The host must be that of the link itself, and the link must not be inside another one.
-_MEETING = compile_later(
+_MEETING_LINK = compile_later(
     r"(?<![^\s\[(<\"'`|*])https://(?:[a-z0-9-]{1,63}\.){0,4}"
     r"(?:zoom\.us|zoom\.com|zoomgov\.com|teams\.microsoft\.com|teams\.live\.com"
     r"|meet\.google\.com|meet\.jit\.si|webex\.com)/[\w.~%/+-]{0,200}"
@@ -109,10 +109,10 @@ def drop_hidden(text: str) -> tuple[str, list[int]]:
 
     Binary data (with NUL) is not changed, because such characters occur in it by chance.
     """
-    hidden = [] if "\0" in text else [match.start() for match in _HIDDEN.finditer(text)]
+    hidden = [] if "\0" in text else [match.start() for match in _IGNORABLE_CHARS.finditer(text)]
     if not hidden:
         return text, []
-    return _HIDDEN.sub("", text), [place - count for count, place in enumerate(hidden)]
+    return _IGNORABLE_CHARS.sub("", text), [place - count for count, place in enumerate(hidden)]
 
 
 def has_candidates(text: str, rules: Rules) -> bool:
@@ -149,7 +149,7 @@ def apply_rule(
         *(a for a in rules.allowlists if rule.id in (a.rules or [rule.id])),
     ]
     if rule.id == _BY_NAME and "https://" in text:
-        text = _MEETING.sub(_blank_password, text)
+        text = _MEETING_LINK.sub(_blank_password, text)
     line, counted = lines + 1, 0
     for match in compile_regex(rule.regex).finditer(text):
         line += text.count("\n", counted, match.start())

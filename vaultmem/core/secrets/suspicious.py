@@ -25,7 +25,7 @@ from vaultmem.core.text.display import LATIN
 PROPERTY = "suspicious"
 
 #: Maximum decoded texts to check, their total characters, and the depth of nested encodings.
-_MOST, _MOST_CHARACTERS, _DEEPEST = 200, 1_000_000, 3
+_MAX_DECODED_TEXTS, _MAX_CHARACTERS, _MAX_DECODING_DEPTH = 200, 1_000_000, 3
 
 #: Minimum length of an encoded text.
 _SHORTEST = 20
@@ -37,10 +37,10 @@ _ESCAPES = re.compile(
     r"(?:\\x[0-9a-fA-F]{2}){8,4000}|(?:\\u[0-9a-fA-F]{4}){8,4000}"
     r"|(?:&#(?:x[0-9a-fA-F]{1,6}|[0-9]{1,7});){8,4000}"
 )
-_PERCENT = re.compile("%[0-9A-Fa-f]{2}")
+_PERCENT_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _LETTERS = re.compile(r"[A-Za-z]{3}")
 
-_SPACED = re.compile(r"(?<!\w)(?:\w ){5,400}\w(?!\w)")
+_SPACED_LETTERS = re.compile(r"(?<!\w)(?:\w ){5,400}\w(?!\w)")
 _GAP = re.compile(r"(?<=\w) (?=\w)")
 _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 _LEET = str.maketrans("0134579@$", "oieastgas")
@@ -88,12 +88,12 @@ def _list_views(text: str) -> Iterator[tuple[int, str]]:
     yield 0, plain
     yield from ((0, view) for view in _list_disguised(plain) if _says_more(view, plain))
     yield from ((1, view) for view in (plain[::-1],) if _says_more(view, plain))
-    if _PERCENT.search(text):
+    if _PERCENT_ESCAPE.search(text):
         yield 0, _fold(unquote(text))
-    budget, length = _MOST, 0
-    for line, decoded in _decode(text, _DEEPEST):
+    budget, length = _MAX_DECODED_TEXTS, 0
+    for line, decoded in _decode(text, _MAX_DECODING_DEPTH):
         budget, length = budget - 1, length + len(decoded)
-        if budget < 0 or length > _MOST_CHARACTERS:
+        if budget < 0 or length > _MAX_CHARACTERS:
             return
         yield line, _fold(decoded)
 
@@ -102,8 +102,8 @@ def _list_disguised(plain: str) -> Iterator[str]:
     """Yield a text with letters for digits, with spaced letters joined, and as ROT13."""
     yield plain.translate(_ROT13)
     yield plain.translate(_LEET)
-    if _SPACED.search(plain):
-        yield _SPACED.sub(lambda match: _GAP.sub("", match[0]), plain)
+    if _SPACED_LETTERS.search(plain):
+        yield _SPACED_LETTERS.sub(lambda match: _GAP.sub("", match[0]), plain)
 
 
 def _says_more(view: str, plain: str) -> bool:

@@ -117,10 +117,10 @@ _Numbered: TypeAlias = "tuple[int, Session]"
 #: Tokens of the dots after a truncated text.
 _DOTS = 2
 
-_FAILED = compile_later(r"(`[^`]*`:) failed[^:]*: (.*)")
+_FAILED_COMMAND = compile_later(r"(`[^`]*`:) failed[^:]*: (.*)")
 
 #: Most characters of a shortened answer.
-STAND = 420
+MAX_ANSWER_CHARS = 420
 
 _SENTENCE = compile_later(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
 
@@ -178,7 +178,7 @@ def _describe_session(session: Session) -> Iterator[RestorePiece]:
     )
     if stand := _where_it_stands(session):
         last = stand.rpartition("\n\n")[2]
-        first = last if session.summary else shorten_answer(last, STAND)
+        first = last if session.summary else shorten_answer(last, MAX_ANSWER_CHARS)
         texts = (shorten(first, 110), shorten(last, 250), shorten(stand, 2_000))
         yield RestorePiece(
             RestoreGroup.STAND, (0,), texts, (Rank.STAND, Rank.STAND_MORE, Rank.STAND_ALL)
@@ -213,7 +213,7 @@ def _describe_record(session: Session) -> Iterator[RestorePiece]:
 
 def list_failing(session: Session) -> tuple[str, ...]:
     """Return the commands whose last run failed, with the reason, latest first."""
-    matches = (_FAILED.match(each) for each in session.told.commands)
+    matches = (_FAILED_COMMAND.match(each) for each in session.told.commands)
     return tuple(f"{each[1]} {each[2]}" for each in matches if each)[::-1]
 
 
@@ -400,7 +400,7 @@ class _Line(NamedTuple):
 
 
 #: Target length of the last answer, in characters.
-_STAND = 340
+_TARGET_ANSWER_CHARS = 340
 
 #: Shares of the target tokens, tried in order while the text fits.
 _SCALES = (0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0, 2.5)
@@ -442,7 +442,7 @@ def render_last_time(
             ]
         ]
         for scale in _SCALES
-        for room in [int(_STAND * scale)]
+        for room in [int(_TARGET_ANSWER_CHARS * scale)]
     ]
     parts, full_places = steps[0], set[int]()
     for step in steps[1:]:

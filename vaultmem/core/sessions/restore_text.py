@@ -67,7 +67,7 @@ _HEADING = 9
 
 #: Most rounds of filling the budget, and the rest in tokens that counts as filled.
 _ROUNDS = 4
-_ENOUGH = 12
+_MAX_UNUSED_TOKENS = 12
 
 #: Groups without blank lines between their entries.
 _LISTS = frozenset(RestoreGroup) - {RestoreGroup.GOAL, RestoreGroup.STAND, RestoreGroup.EARLIER}
@@ -115,7 +115,7 @@ def render_restore(material: RestoreMaterial, budget: int) -> Restore:
         result, size = fit_texts(steps, left, render, budget, cap)
         if tokens < size <= budget:
             (text, shown_texts), tokens = result, size
-        if budget - tokens < _ENOUGH:
+        if budget - tokens < _MAX_UNUSED_TOKENS:
             break
         left += budget - tokens
     session_ids = [material.session.facts.id]

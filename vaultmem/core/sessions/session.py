@@ -18,7 +18,7 @@ from vaultmem.errors import RefusedError
 #: The folder of session notes.
 FOLDER = "sessions"
 
-_SAFE = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
+_SAFE_ID = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _LINK = compile_later(r"\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]")
 _UNSAFE = compile_later(r"[^A-Za-z0-9._-]+")
 
@@ -52,7 +52,7 @@ def check_session_id(text: str) -> str:
 
 def is_safe_id(text: str) -> bool:
     """Return whether an id is valid as a note's name on every system and in a git trailer."""
-    if not _SAFE.fullmatch(text) or text.lower().endswith(".md"):
+    if not _SAFE_ID.fullmatch(text) or text.lower().endswith(".md"):
         return False
     try:
         check_new_name(session_path(text))
@@ -212,7 +212,7 @@ class TranscriptSummary(NamedTuple):
     commits: tuple[str, ...] = ()
 
 
-NO_TOLD = TranscriptSummary()
+EMPTY_TRANSCRIPT_SUMMARY = TranscriptSummary()
 
 
 class Session(NamedTuple):
@@ -226,7 +226,7 @@ class Session(NamedTuple):
     details: tuple[str, ...]
     questions: tuple[str, ...]
     answered: tuple[str, ...]
-    told: TranscriptSummary = NO_TOLD
+    told: TranscriptSummary = EMPTY_TRANSCRIPT_SUMMARY
 
     @property
     def is_shown(self) -> bool:
@@ -238,7 +238,7 @@ _WINDOW = compile_later(
     r"(?P<number>\d{1,6}): tokens (?P<start>\d{1,12})-(?P<end>\d{1,12})?"
     r"(?:, turns (?P<first>\d{1,9})-(?P<last>\d{1,9}))?(?:, sha256 (?P<digest>[0-9a-f]{8,64}))?"
 )
-_TOUCHED = compile_later(r"(?P<path>.+)@(?P<blob>[0-9a-f]{7,40}|gone)", re.DOTALL)
+_TOUCHED_FILE = compile_later(r"(?P<path>.+)@(?P<blob>[0-9a-f]{7,40}|gone)", re.DOTALL)
 
 
 def parse_window(text: str) -> ContextWindow | None:
@@ -267,7 +267,7 @@ def format_window(window: ContextWindow) -> str:
 
 def parse_touched(text: str) -> TouchedFile:
     """Return the file of an item of `touched`, which can be only a path."""
-    match = _TOUCHED.fullmatch(text.strip())
+    match = _TOUCHED_FILE.fullmatch(text.strip())
     return TouchedFile(match["path"], match["blob"]) if match else TouchedFile(text.strip())
 
 

@@ -59,7 +59,7 @@ class TaskStatus(StrEnum):
     DROPPED = "dropped"
 
 
-ENDS = frozenset({TaskStatus.DONE, TaskStatus.DROPPED})
+FINAL_STATUSES = frozenset({TaskStatus.DONE, TaskStatus.DROPPED})
 
 
 class Task(NamedTuple):
@@ -82,7 +82,7 @@ class Task(NamedTuple):
     @property
     def is_over(self) -> bool:
         """Return whether the task is done or dropped."""
-        return self.status in ENDS
+        return self.status in FINAL_STATUSES
 
 
 def parse_task(note: Note) -> Task:

@@ -26,7 +26,7 @@ from vaultmem.core.similarity.words import (
     PAST,
     QUANTIFIERS,
     RELATIONS,
-    TAKING_BACK,
+    RETRACTIONS,
     spell_american,
 )
 from vaultmem.core.text.patterns import compile_later
@@ -36,7 +36,7 @@ _END, _PAUSE = "\n", ","
 
 #: Words by which a title limits its text: when, where, for whom, or whether at all.
 _LIMITS = NEGATIONS | ONLY | QUANTIFIERS | EXCEPTIONS | CONDITIONS | HEDGES | ALTERNATIVES
-_LIMITS |= RELATIONS | PAST | FUTURE | TAKING_BACK | find_words("denial")
+_LIMITS |= RELATIONS | PAST | FUTURE | RETRACTIONS | find_words("denial")
 
 
 class Titled(NamedTuple):
@@ -151,7 +151,7 @@ _FENCE, _CODE = compile_later(r"^[ \t]*(?:```|~~~)", re.M), compile_later(r"(?<!
 _LINE_MARK = compile_later(r"[ \t]*(?:(?:[-*+]|\#{1,6})[ \t]+(?![\d \t])|(?=\d+[.)][ \t]|[>|]))")
 
 #: Markup, then marks with several spellings. The target of a link stays.
-_PLAIN = (
+_MARKUP_REPLACEMENTS = (
     (compile_later(r"\[( |x|X)\](?=\s)"), r" [\1] "),
     (compile_later(r"\[([^\[\]\n]*)\]\(([^()\s]*)\)"), r"\1 \2"),
     (compile_later(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])"), r"\2"),
@@ -187,7 +187,7 @@ def _read_pieces(text: str) -> Iterator[_Piece]:
 def _read_plain(text: str) -> Iterator[_Piece]:
     """Yield words, and the marks around them: `(see foo());` is `, see foo() . `."""
     if _MARKED.search(text):
-        for pattern, replacement in _PLAIN:
+        for pattern, replacement in _MARKUP_REPLACEMENTS:
             text = pattern.sub(replacement, text)
     for chunk in text.split():
         if chunk.isalnum():
@@ -287,7 +287,7 @@ def _is_idle_article(pieces: list[_Piece], place: int, is_german: bool, is_shout
 
 _NUMBER = compile_later(r"[^\w\s]*\d[\d.,:]*")
 _QUANTITY = compile_later(r"([^\w\s]*\d[\d.,:]*)([^\W\d_]+|%)")
-_SHORT = compile_later(r"[^\W\d_]{1,3}|%")
+_SHORT_UNIT = compile_later(r"[^\W\d_]{1,3}|%")
 
 
 def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> tuple[str, ...]:
@@ -298,7 +298,7 @@ def _unify(piece: _Piece, before: str, is_german: bool, is_shouted: bool) -> tup
     if not before[-1:].isdigit() or not _NUMBER.fullmatch(before):
         return words
     units = _read_units("de" if is_german else "en")
-    if _SHORT.fullmatch(piece.text):  # `10 MB` is not `10 Mb`.
+    if _SHORT_UNIT.fullmatch(piece.text):  # `10 MB` is not `10 Mb`.
         return (units.get(piece.text, piece.text),)
     return (units.get(words[0], words[0]), *words[1:])
 

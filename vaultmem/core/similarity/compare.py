@@ -28,13 +28,13 @@ Weigh = Callable[[str], float]
 
 #: Statements that share less than this of their words have different topics. In a short one,
 #: another value is half of it.
-ABOUT_SAME = 0.4
+MIN_TOPIC_SIMILARITY = 0.4
 
 #: From this similarity on, two texts without a difference share whole sentences.
-_COMMON = 0.6
+_MIN_REPEAT_SIMILARITY = 0.6
 
 #: A text with fewer words means nothing without its title.
-_FEW = 3
+_MIN_WORDS_WITHOUT_TITLE = 3
 
 #: The weight of a word that names no fact.
 _LIGHT_WEIGHT, _LIGHT_KINDS = 0.25, frozenset([TokenKind.LIGHT, TokenKind.LABEL])
@@ -45,10 +45,10 @@ MAX_TEXT = 4_000
 #: Longer texts are compared only by sentences, longer sentences only byte for byte; known texts are
 #: read up to the last limit. Patterns are slow on long lines.
 _MAX_WHOLE, _MAX_SENTENCE, _MAX_KNOWN = 1_000, 2_000, 20_000
-_NOTHING: frozenset[str] = frozenset()
+_NO_CONTEXT: frozenset[str] = frozenset()
 
 #: Kinds of tokens that show the topic of a difference.
-_TELLING = (
+_TOPIC_KINDS = (
     TokenKind.NAME,
     TokenKind.ENVIRONMENT,
     TokenKind.DATE,
@@ -110,7 +110,7 @@ class Likeness(NamedTuple):
             and all(each.is_value for each in differences)
             and not _is_turned(differences)
         )
-        return has_values and self.similarity >= ABOUT_SAME
+        return has_values and self.similarity >= MIN_TOPIC_SIMILARITY
 
 
 def _is_turned(differences: Sequence[Difference]) -> bool:
@@ -133,7 +133,7 @@ def equal_weight(raw: str) -> float:
 
 def is_brief(text: str) -> bool:
     """Return whether a text has so few words that only its title names its topic."""
-    return len(text) <= _MAX_WHOLE and len(read_statement(text).keys) < _FEW
+    return len(text) <= _MAX_WHOLE and len(read_statement(text).keys) < _MIN_WORDS_WITHOUT_TITLE
 
 
 def compare_texts(
@@ -157,7 +157,11 @@ def compare_texts(
         if not best.differences:
             return best
     likeness = _compare_sentences(text, known_text, weigh, context_keys, title_keys)
-    if best is None or likeness.is_said(_COMMON) or likeness.similarity > best.similarity:
+    if (
+        best is None
+        or likeness.is_said(_MIN_REPEAT_SIMILARITY)
+        or likeness.similarity > best.similarity
+    ):
         return likeness
     return best
 
@@ -174,8 +178,8 @@ def compare_statements(
     ours: Statement,
     theirs: Statement,
     weigh: Weigh = equal_weight,
-    our_context: frozenset[str] = _NOTHING,
-    their_context: frozenset[str] = _NOTHING,
+    our_context: frozenset[str] = _NO_CONTEXT,
+    their_context: frozenset[str] = _NO_CONTEXT,
     is_relevant: Callable[[float], bool] | None = None,
 ) -> Likeness:
     """Compare two statements: Dice's measure over weighted words, and the differences.
@@ -230,7 +234,7 @@ def _compare_sentences(
         stated_weight += weight * likeness.similarity
         if likeness.similarity * weight > best_so_far:
             nearest, best_so_far = likeness.nearest, likeness.similarity * weight
-        if likeness.similarity >= ABOUT_SAME:
+        if likeness.similarity >= MIN_TOPIC_SIMILARITY:
             differences.extend(likeness.differences)
     return Likeness(stated_weight / total if total else 0.0, tuple(differences), nearest)
 
@@ -246,7 +250,7 @@ def _find_sentence(
     best = Likeness(0.0)
 
     def may_be_best(similarity: float) -> bool:
-        is_enough = bool(best.differences) and similarity >= ABOUT_SAME
+        is_enough = bool(best.differences) and similarity >= MIN_TOPIC_SIMILARITY
         return is_enough or similarity > best.similarity
 
     for place in places:
@@ -258,9 +262,9 @@ def _find_sentence(
             not best.differences,
             best.similarity,
         ):
-            if likeness.similarity >= ABOUT_SAME or likeness.similarity > best.similarity:
+            if likeness.similarity >= MIN_TOPIC_SIMILARITY or likeness.similarity > best.similarity:
                 best = likeness
-        elif likeness.similarity > best.similarity and best.similarity < ABOUT_SAME:
+        elif likeness.similarity > best.similarity and best.similarity < MIN_TOPIC_SIMILARITY:
             best = likeness
     return best
 
@@ -384,7 +388,7 @@ def _compare_words(
         their_words = [token for token in their_words if not _may_go(token, theirs)]
     if our_words or their_words:
         kinds = {token.kind for token in (*our_words, *their_words)}
-        topic_kinds = [kind for kind in _TELLING if kind in kinds]
+        topic_kinds = [kind for kind in _TOPIC_KINDS if kind in kinds]
         kind = topic_kinds[0] if len(topic_kinds) == 1 else TokenKind.WORD
         if kind in {TokenKind.DATE, TokenKind.TIME} and TokenKind.WORD in kinds:
             kind = TokenKind.WORD  # On another day, another thing.
@@ -395,7 +399,7 @@ def _may_go(token: Token, statement: Statement) -> bool:
     """Return whether the other side can lack a word: a label, or a verb of little meaning."""
     if token.kind in {TokenKind.LABEL, TokenKind.LIGHT}:
         return True
-    return token.key in statement.verbs and token.key not in words.TAKING_BACK
+    return token.key in statement.verbs and token.key not in words.RETRACTIONS
 
 
 def _repeated_only(one: Statement, other: Statement) -> list[str]:

@@ -33,8 +33,8 @@ _MARKS = frozenset(
 
 #: Forms of `be`, and those in the past.
 BE = traits.COPULAS | {"been", "being", "wurde", "wurden", "worden"}
-_WAS = traits.PAST | {"war", "waren"}
-_LITTLE = traits.AUXILIARIES | traits.COPULAS | traits.RELATIONS | {"be"}
+_PAST_BE_FORMS = traits.PAST | {"war", "waren"}
+_FUNCTION_WORDS = traits.AUXILIARIES | traits.COPULAS | traits.RELATIONS | {"be"}
 
 _TOKEN = compile_later(r"[+#@]?[^\W_](?:[\w.\-/@:+#&]*[\w+#])?(?:'[^\W_]+)?|[,;:()]")
 _NOISE = compile_later(
@@ -99,7 +99,7 @@ class Fact:
     @cached_property
     def is_over(self) -> bool:
         """Return whether its relation is in the past, and so has ended."""
-        if any(w.key == "be" and w.raw.lower() in _WAS for w in self.words):
+        if any(w.key == "be" and w.raw.lower() in _PAST_BE_FORMS for w in self.words):
             return True
         verb = next((word.raw for word in self.words if word.key == self.verb), "")
         return is_past(verb) and not any(word.key == "be" for word in self.words)
@@ -131,13 +131,13 @@ class Fact:
     @cached_property
     def content(self) -> frozenset[str]:
         """The words that name something."""
-        return self.keys - _LITTLE
+        return self.keys - _FUNCTION_WORDS
 
     @cached_property
     def predicate(self) -> frozenset[str]:
         """The words after the subject that name something."""
         is_first = self.words[:1] == self.subject[:1]
-        return list_keys(self.words[len(self.subject) if is_first else 0 :]) - _LITTLE
+        return list_keys(self.words[len(self.subject) if is_first else 0 :]) - _FUNCTION_WORDS
 
 
 @lru_cache(maxsize=4096)

@@ -31,7 +31,9 @@ _END = compile_later(
     r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bca\.)(?<!\d\.)"
     r"(?<!\b[DM]r\.)(?<!\bM[rs]s\.)(?<!\bMs\.)(?<!\bProf\.)(?<!\bSt\.)\s+(?=[^\sa-z])"
 )
-_GOES_ON = compile_later(r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b")
+_EXCEPTION_START = compile_later(
+    r"(?i)(?:except|unless|but not|only if|apart from|außer|es sei denn)\b"
+)
 
 #: Attribution that `remember` adds after a sentence.
 _SIGNATURE = compile_later(r"\*\([^()\n]{1,200}\)\*[ \t]*$")
@@ -48,7 +50,9 @@ _DAY = compile_later(
 _NO_PAST = (words.COPULAS - words.PAST) | {"has", "have", "been", "the", "a", "an", "by", "to"}
 
 #: Irregular forms that are also present tense, or not verbs.
-_PRESENT = frozenset({"children", "feet", "indices", "lives", "matrices", "men", "mice", "people"})
+_NON_PAST_FORMS = frozenset(
+    {"children", "feet", "indices", "lives", "matrices", "men", "mice", "people"}
+)
 
 
 class Statement(NamedTuple):
@@ -77,7 +81,7 @@ def split_sentences(text: str) -> list[str]:
     sentences: list[str] = []
     for block in _split_blocks(text):
         for sentence in _END.split(block):
-            if sentences and _GOES_ON.match(sentence):
+            if sentences and _EXCEPTION_START.match(sentence):
                 sentences[-1] = f"{sentences[-1]} {sentence}"
             elif re.search(r"\w", sentence):
                 sentences.append(sentence.strip())
@@ -233,4 +237,4 @@ def _read_negations(
 
 @cache
 def _read_forms() -> frozenset[str]:
-    return frozenset(read_pairs("irregular_forms")) - _PRESENT
+    return frozenset(read_pairs("irregular_forms")) - _NON_PAST_FORMS

@@ -24,7 +24,7 @@ from vaultmem.core.text.patterns import compile_later
 _MAX_TEXT = 300
 
 #: Tokens after a label in which its verb is searched.
-_REACH = 8
+_MAX_VERB_DISTANCE = 8
 
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _PARTS = {
@@ -52,11 +52,11 @@ _TOKEN = compile_later("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _P
 
 _YEAR = compile_later(r"(?:19|20)\d\d")
 _FILE_NAME = compile_later(r"\S*[a-z]\S*")
-_NUMBERED = frozenset({"no", "nr", "number", "nummer", "num"})
+_NUMBER_LABELS = frozenset({"no", "nr", "number", "nummer", "num"})
 
 
 #: Marks between a heading and its value.
-_HEADS = ([":"], ["-"], ["–"], ["—"])
+_HEADING_SEPARATORS = ([":"], ["-"], ["–"], ["—"])
 
 
 class Subject(NamedTuple):
@@ -265,7 +265,7 @@ def _heads(tokens: Sequence[_Token], place: int) -> bool:
     next_tokens = [token.raw for token in tokens[place + 1 : place + 3]]
     return (
         bool(next_tokens)
-        and (next_tokens[1:] if next_tokens[0] == ")" else next_tokens)[:1] in _HEADS
+        and (next_tokens[1:] if next_tokens[0] == ")" else next_tokens)[:1] in _HEADING_SEPARATORS
     )
 
 
@@ -316,7 +316,7 @@ def _read_label(
     if token.sort not in {"number", "code"}:
         return None
     start = place - 1
-    while start > 0 and (tokens[start].raw == "." or tokens[start].lower in _NUMBERED):
+    while start > 0 and (tokens[start].raw == "." or tokens[start].lower in _NUMBER_LABELS):
         start -= 1
     noun = tokens[start] if start >= 0 and _is_noun(tokens[start]) else None
     is_lower = noun is not None and tense.has_german and noun.raw == noun.lower
@@ -343,7 +343,7 @@ def _read_label(
         and next_words[1] in list_sort("article")
     ):
         return None  # "Python 3.11 is the oldest version": the number is the value.
-    reach = range(place + 1, place + 1 + _REACH)
+    reach = range(place + 1, place + 1 + _MAX_VERB_DISTANCE)
     has_verb = any(n in reach for n in verbs) and not _is_counting(tokens, place)
     is_named = has_verb or _heads(tokens, place) or [t.raw for t in next_tokens[:1]] == ["("]
     is_open = bool(next_tokens) and not next_tokens[0].is_mark

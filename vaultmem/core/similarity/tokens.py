@@ -52,7 +52,9 @@ class Token(NamedTuple):
 #: Longer figures are truncated: converting them takes long.
 _MAX_FIGURE = 40
 
-_MIXED = compile_later(r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a-z]+[A-Z]")
+_IDENTIFIER_PATTERN = compile_later(
+    r"(?=.*\d)(?=.*[^\W\d])|[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Z][a-z]+[A-Z]"
+)
 
 
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
@@ -148,7 +150,7 @@ def _read_match(match: re.Match[str], language: Language, starts: bool) -> Seque
 def _read_identifier(raw: str) -> list[Token]:
     name = raw.rstrip(".:/").removesuffix("()")
     name = name.removeprefix("./")
-    has_case = "_" in name or _MIXED.search(name)
+    has_case = "_" in name or _IDENTIFIER_PATTERN.search(name)
     return [Token(name if has_case else name.casefold(), raw, TokenKind.IDENTIFIER)]
 
 
@@ -208,7 +210,7 @@ def _read_word(raw: str, language: Language, starts: bool) -> tuple[Token, ...]:
         return (Token(key, raw, TokenKind.ENVIRONMENT),)
     if is_light(key) and not word.endswith("ings"):
         return (Token(key, raw, TokenKind.LIGHT),)
-    if _MIXED.search(raw):
+    if _IDENTIFIER_PATTERN.search(raw):
         return (Token(key if word != raw else raw, raw, TokenKind.IDENTIFIER),)
     return (Token(key, raw, TokenKind.NAME if is_name else TokenKind.WORD),)
 

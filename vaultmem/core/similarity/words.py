@@ -36,12 +36,12 @@ LIGHT = find_words("light")
 LABELS = find_words("label")
 GENERIC = find_words("generic")
 ENVIRONMENTS = find_words("environment")
-TAKING_BACK = find_words("taking-back")
+RETRACTIONS = find_words("taking-back")
 
 
 #: British spellings and adverbs, also in words with no other form: both sides are treated alike.
 _BRITISH = compile_later(r"(?<=[a-z]{2})is(?=(?:e|ed|es|ing|ation|ations|er|ers)$)")
-_OUR = compile_later(r"(?<=[a-z][bdlnv])our(?=(?:s|ed|ing|ite|ites|al|able)?$)")
+_OUR_SPELLING = compile_later(r"(?<=[a-z][bdlnv])our(?=(?:s|ed|ing|ite|ites|al|able)?$)")
 _ADVERB = compile_later(r"(?<=al|ul|us|ve|nt|ar|ck|ct|te|ht|ng|ed)ly$")
 _PREFIXES = ("re", "over", "under", "out")
 
@@ -90,7 +90,7 @@ def is_environment(key: str) -> bool:
 
 def spell_american(word: str) -> str:
     """Return a lower-case word in American spelling."""
-    return _OUR.sub("or", _BRITISH.sub("iz", word))
+    return _OUR_SPELLING.sub("or", _BRITISH.sub("iz", word))
 
 
 @lru_cache(maxsize=20_000)

@@ -59,7 +59,7 @@ def format_names(names: Sequence[str], most: int = 3) -> str:
 #: Characters that look like a Latin letter or digit, by that letter or digit. Source:
 #: `confusables.txt` 15.1 of Unicode Technical Standard 39. Right-to-left characters, and those
 #: that NFKC makes Latin, are omitted.
-_ALIKE = {
+_CONFUSABLES = {
     "2": "ƧϨᒿꙄꛯꝚ",
     "3": "ƷȜЗӠⳌꝪꞫ𑣊𖼻𝈆",
     "4": "Ꮞ𑢯",
@@ -103,10 +103,12 @@ _ALIKE = {
 #: ASCII letters and digits that many fonts draw alike, as in `confusables.txt`.
 _ASCII = str.maketrans("i1|0", "lllo")
 
-_BY_MARK = {mark: latin for latin, marks in _ALIKE.items() for mark in marks}
+_BY_MARK = {mark: latin for latin, marks in _CONFUSABLES.items() for mark in marks}
 #: Lower-case forms map too; otherwise names would differ by case.
-_SMALL = {mark.lower(): latin for mark, latin in _BY_MARK.items() if len(mark.lower()) == 1}
-LATIN = str.maketrans(_SMALL | _BY_MARK)
+_BY_LOWERCASE_MARK = {
+    mark.lower(): latin for mark, latin in _BY_MARK.items() if len(mark.lower()) == 1
+}
+LATIN = str.maketrans(_BY_LOWERCASE_MARK | _BY_MARK)
 
 #: Characters that only modify the previous one, or are invisible.
 _INVISIBLE = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10))))

@@ -216,7 +216,7 @@ MAX_PATH_BYTES = 400
 _LONGEST_PATH = 4_000
 
 #: A short name that NTFS might give to a git file.
-_SHORT = compile_later(r"(?i)git.*~\d+")
+_NTFS_SHORT_NAME = compile_later(r"(?i)git.*~\d+")
 
 _DRIVE = compile_later(r"[A-Za-z]:")
 
@@ -236,7 +236,7 @@ def find_danger(path: str) -> str:
         if part in {"", ".", ".."}:
             return "leaves the vault, or is absolute"
         folded = fold_as_disks_do(part)
-        if folded == ".git" or _SHORT.fullmatch(folded):
+        if folded == ".git" or _NTFS_SHORT_NAME.fullmatch(folded):
             return "is inside git's own folder, on some disk"
     return ""
 

@@ -9,10 +9,10 @@ from itertools import repeat
 from vaultmem.core.text.paths import fold
 
 #: Most suggestions, and the shortest name that is searched for inside other names.
-_MOST, _LETTERS = 3, 3
+_MAX_SUGGESTIONS, _LETTERS = 3, 3
 
 #: The similarity from which on a name is near, and the names that are compared for it at most.
-_NEAR, _COMPARED = 0.6, 200
+_MIN_SIMILARITY, _MAX_CANDIDATES = 0.6, 200
 
 
 def find_near(name: str, names: Iterable[str] | Mapping[str, str]) -> list[str]:
@@ -27,7 +27,7 @@ def find_near(name: str, names: Iterable[str] | Mapping[str, str]) -> list[str]:
     matches = matches or _find_similar(key, originals)
     spellings = (originals[each] for each in matches)
     results = (names[each] if isinstance(names, Mapping) else each for each in spellings)
-    return list(dict.fromkeys(results))[:_MOST]
+    return list(dict.fromkeys(results))[:_MAX_SUGGESTIONS]
 
 
 def _find_similar(name: str, names: Iterable[str]) -> list[str]:
@@ -39,7 +39,9 @@ def _find_similar(name: str, names: Iterable[str]) -> list[str]:
     from difflib import get_close_matches
 
     size = len(name)
-    candidates = [n for n in names if n and 2 * min(size, len(n)) >= _NEAR * (size + len(n))]
+    candidates = [
+        n for n in names if n and 2 * min(size, len(n)) >= _MIN_SIMILARITY * (size + len(n))
+    ]
     shared = [0] * len(candidates)
     for letter, most in Counter(name).items():
         counts = map(str.count, candidates, repeat(letter))
@@ -49,8 +51,12 @@ def _find_similar(name: str, names: Iterable[str]) -> list[str]:
     bounds = [
         (2 * n / (size + len(each)), each) for n, each in zip(shared, candidates, strict=True)
     ]
-    first = [each for bound, each in sorted(bounds, reverse=True)[:_COMPARED] if bound >= _NEAR]
-    return get_close_matches(name, first, 2 * _MOST, _NEAR)
+    first = [
+        each
+        for bound, each in sorted(bounds, reverse=True)[:_MAX_CANDIDATES]
+        if bound >= _MIN_SIMILARITY
+    ]
+    return get_close_matches(name, first, 2 * _MAX_SUGGESTIONS, _MIN_SIMILARITY)
 
 
 def suggest_similar(name: str, names: Iterable[str] | Mapping[str, str], fallback: str = "") -> str:

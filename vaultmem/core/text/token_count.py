@@ -95,10 +95,10 @@ def _count_beyond_ascii(data: bytes) -> tuple[int, bytes]:
     cost = 280 * _count_bytes(data, _ACCENTED)
     data, marks = _MARK.subn(b" ", data)
     cost += 120 * marks
-    if _count_bytes(data, _NARROW):
+    if _count_bytes(data, _NON_WIDE_BYTES):
         cost += sum(rate * data.count(start) for start, rate in _KANA.items())
         cost += sum(rate * _count_bytes(data, others) for others, rate in _WIDE_RATES)
-        data = _WIDE.sub(b" ", data)
+        data = _WIDE_CHARS.sub(b" ", data)
     return cost, data
 
 
@@ -118,8 +118,8 @@ _ACCENTED = _all_but(range(0xC3, 0xCA))
 #: U+0080 to U+00BF, U+2000 to U+2BFF, and U+1F000 to U+1FFFF, where emoji are.
 _MARK = re.compile(rb"\xc2[\x80-\xbf]|\xe2[\x80-\xaf][\x80-\xbf]|\xf0\x9f[\x80-\xbf][\x80-\xbf]")
 #: U+3000 and above: scripts without spaces, their marks, rare characters.
-_WIDE = re.compile(rb"[\xe3-\xf4][\x80-\xbf\xe3-\xf4]*")
-_NARROW = _all_but(range(0xE3, 0xF5))
+_WIDE_CHARS = re.compile(rb"[\xe3-\xf4][\x80-\xbf\xe3-\xf4]*")
+_NON_WIDE_BYTES = _all_but(range(0xE3, 0xF5))
 #: Marks, hiragana, both, katakana; the rest of E3 is Chinese and rare.
 _KANA = {b"\xe3\x80": 20, b"\xe3\x81": 70, b"\xe3\x82": 80, b"\xe3\x83": 95}
 _WIDE_RATES = (

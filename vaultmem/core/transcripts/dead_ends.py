@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from vaultmem.core.text.patterns import compile_later
 
 #: Most failures, edits that might be reverted, and dead ends.
-_FAILURES, _EDITS, _ENDS = 6, 40, 12
+_MAX_FAILURES, _MAX_EDITS, _MAX_DEAD_ENDS = 6, 40, 12
 
 #: Most characters of a line of an edit, and of a command in a title.
-_SHOWN, _TITLE = 100, 60
+_MAX_EDIT_CHARS, _MAX_TITLE_CHARS = 100, 60
 
 #: Programs whose failure is the usual way to a correct program: tests, builds and linters.
 _LOOP = compile_later(
@@ -28,13 +28,13 @@ _LOOP = compile_later(
     r"|^make(?:$| (?:all|test|check|lint|build)\b)|^git commit\b|\bunittest\b|\bmanage\.py test\b"
 )
 #: Output of a shell that could not run a program at all.
-_ABSENT = compile_later(
+_MISSING_PROGRAM = compile_later(
     r"(?i)command not found|not recognized as|executable file not found|missing script"
 )
 _NO_MODULE = compile_later(r"No module named '?([\w.]+)")
 #: Mistakes that the next call corrects, and calls that the user did not allow.
 _TRIVIAL = compile_later(r"(?i)no such file or directory|can't open file|is a directory")
-_DENIED = compile_later(
+_DENIAL_PATTERN = compile_later(
     r"(?i)\A\W*(?:error: )?(?:the user does(?:n't| not) want|request interrupted|aborted by user"
     r"|user (?:rejected|denied|declined|cancell?ed)|permission to use |claude requested permissions"
     r"|this command requires approval)"
@@ -45,24 +45,24 @@ _DEBUG = compile_later(
     r"\b(?:print|println!?|printf|puts|dbg!|debugger|breakpoint|pdb|pprint|console\.\w+"
     r"|log(?:ger|ging)?\.\w+|fmt\.Print\w*|System\.out)\b"
 )
-_RESTORED = compile_later(
+_GIT_RESTORE = compile_later(
     r"\bgit (?:checkout (?!-b)(?:\S+ )?-- |checkout (?=\S*[./])|restore )([^&;|\n]+)"
 )
 _FLAG = compile_later(r"(?:^|\s)-\S*")
 _WORD = compile_later(r"[a-z0-9]+")
 #: Words that do not identify a command's target: program launchers, folders and endings.
-_PLAIN = """
+_PLAIN_WORD_LIST = """
 npm npx pnpm yarn bun node deno python python3 pip pip3 uv poetry pipx sudo env time bash sh zsh
 make cargo go docker podman kubectl gh aws git run exec bin src lib scripts script tests py js ts
 yml yaml json toml local usr the
 """
-_PLAIN_WORDS = frozenset(_PLAIN.split())
+_PLAIN_WORDS = frozenset(_PLAIN_WORD_LIST.split())
 
 #: Smallest share of the shorter command's words in common for the same target.
 _SAME_TARGET = 0.6
 
 #: A shell's exit code for a missing program.
-_NOT_FOUND = 127
+_MISSING_PROGRAM_EXIT = 127
 
 
 @dataclass
@@ -123,7 +123,7 @@ def format_dead_end(end: DeadEnd, name: Callable[[str], str]) -> tuple[str, str]
     if reverted_edit is None:
         times = f"{end.runs} times, last with " if end.runs > 1 else ""
         parts = (f"`{end.command}`", f"{times}{end.trouble}", f"`{end.worked}`")
-        title = f"{end.command[:_TITLE]} fails"
+        title = f"{end.command[:_MAX_TITLE_CHARS]} fails"
     else:
         edit = (
             f"edit of `{name(reverted_edit.next_path)}`: `{reverted_edit.next_line}`"
@@ -147,7 +147,7 @@ def sort_ends(ends: Sequence[DeadEnd]) -> list[DeadEnd]:
 
 def is_denied(output: str) -> bool:
     """Return whether the user or a rule rejected a call."""
-    return bool(_DENIED.match(output[:200]))
+    return bool(_DENIAL_PATTERN.match(output[:200]))
 
 
 def add_command(trials: Trials, command: str, trouble: str, exit_code: int | None = None) -> None:
@@ -165,7 +165,7 @@ def add_command(trials: Trials, command: str, trouble: str, exit_code: int | Non
         related = [each for each in trials.failures if _has_same_target(each.command, command)]
         trials.failures = [each for each in trials.failures if each not in related]
         ends += [DeadEnd(e.command, e.trouble, command, e.runs) for e in related]
-    trials.ends = [*trials.ends, *ends][-_ENDS:]
+    trials.ends = [*trials.ends, *ends][-_MAX_DEAD_ENDS:]
 
 
 def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
@@ -183,7 +183,7 @@ def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
     for each in trials.reverted:
         each.next_path, each.next_line = path, line
     if line and not _DEBUG.search(line):
-        trials.edits = [*trials.edits, AppliedEdit(path, old, new, line)][-_EDITS:]
+        trials.edits = [*trials.edits, AppliedEdit(path, old, new, line)][-_MAX_EDITS:]
 
 
 def add_restored(trials: Trials, paths: Sequence[str]) -> None:
@@ -193,7 +193,7 @@ def add_restored(trials: Trials, paths: Sequence[str]) -> None:
 
 def list_restored(command: str) -> list[str]:
     """Return the files that a git command restores to their committed version."""
-    arguments = (word for words in _RESTORED.findall(command) for word in words.split())
+    arguments = (word for words in _GIT_RESTORE.findall(command) for word in words.split())
     return [word.strip("\"'") for word in arguments if not word.startswith("-")]
 
 
@@ -202,20 +202,20 @@ def _add_failure(trials: Trials, command: str, trouble: str, exit_code: int | No
         if not each.command:
             each.command, each.trouble = command, trouble
     module = _NO_MODULE.search(trouble)
-    is_absent = exit_code == _NOT_FOUND or bool(_ABSENT.search(trouble))
+    is_absent = exit_code == _MISSING_PROGRAM_EXIT or bool(_MISSING_PROGRAM.search(trouble))
     is_absent = is_absent or bool(module and module[1] in command)
     is_usual = bool(_LOOP.search(command) or _TRIVIAL.search(trouble))
     if (is_usual and not is_absent) or _NO_TRIAL.search(command):
         return
     runs = [each.runs for each in trials.failures if each.command == command]
     others = [each for each in trials.failures if each.command != command]
-    trials.failures = [*others, FailedCommand(command, trouble, sum(runs) + 1)][-_FAILURES:]
+    trials.failures = [*others, FailedCommand(command, trouble, sum(runs) + 1)][-_MAX_FAILURES:]
 
 
 def _revert(trials: Trials, edits: Sequence[AppliedEdit]) -> None:
     """Move edits that had a failure to `reverted`, and drop the others."""
     trials.edits = [each for each in trials.edits if each not in edits]
-    trials.reverted = [*trials.reverted, *(e for e in edits if e.command)][-_EDITS:]
+    trials.reverted = [*trials.reverted, *(e for e in edits if e.command)][-_MAX_EDITS:]
 
 
 def _has_same_target(failed_command: str, working_command: str) -> bool:
@@ -251,7 +251,9 @@ def _find_new_line(before: str, after: str) -> str:
     """Return the first line that an edit adds, or ""."""
     old_lines = {line.strip() for line in before.splitlines()}
     new_lines = (line.strip() for line in after.splitlines())
-    return next((line[:_SHOWN] for line in new_lines if line and line not in old_lines), "")
+    return next(
+        (line[:_MAX_EDIT_CHARS] for line in new_lines if line and line not in old_lines), ""
+    )
 
 
 def _digest(text: str) -> str:

@@ -86,23 +86,23 @@ class TranscriptEvent(NamedTuple):
 
 _PATCHED = compile_later(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
 _REMOVED, _ADDED = (compile_later(rf"^\{sign}(.*)$", re.MULTILINE) for sign in "-+")
-_DEEDS = {"Add": Deed.CREATED, "Update": Deed.EDITED, "Delete": Deed.REMOVED}
+_PATCH_DEEDS = {"Add": Deed.CREATED, "Update": Deed.EDITED, "Delete": Deed.REMOVED}
 
 #: A block that a client adds to the user's turn; unlike HTML tags, its name has a hyphen or
 #: underscore.
 _NAME = r"([a-z]+(?:[-_][a-z]+)+|skill)"
-_OPENS, _CLOSES = compile_later(rf"<{_NAME}\b"), compile_later(rf"</{_NAME}>\Z")
+_OPENING_TAG, _CLOSING_TAG = compile_later(rf"<{_NAME}\b"), compile_later(rf"</{_NAME}>\Z")
 _BLOCKS = 100
 _HEAD = compile_later(r"\A# (?:AGENTS\.md|CLAUDE\.md) instructions\b.*", re.DOTALL)
 _IDE = compile_later(r"\A# Context from my IDE setup:.*?^## My request for Codex:\s*", re.S | re.M)
-_NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were generated")
+_CLIENT_NOTICES = ("[Request interrupted by user", "Caveat: The messages below were generated")
 
 
 def read_patch(text: str) -> list[tuple[str, Deed]]:
     """Return the files of an `apply_patch` patch, and its effect on each."""
     if "*** Begin Patch" not in text:
         return []
-    return [(path, _DEEDS[deed]) for deed, path in _PATCHED.findall(text)]
+    return [(path, _PATCH_DEEDS[deed]) for deed, path in _PATCHED.findall(text)]
 
 
 def read_patch_changes(text: str) -> dict[str, tuple[str, str]]:
@@ -119,18 +119,18 @@ def strip_added(text: str) -> str:
     """Return the user's own text of a turn, without the client's additions, or ""."""
     text = text.strip()
     for _ in range(_BLOCKS):
-        if opening := _OPENS.match(text):
+        if opening := _OPENING_TAG.match(text):
             end = text.find(f"</{opening[1]}>")
             rest = text[end + len(opening[1]) + 3 :] if end >= 0 else text
         else:
-            closing = _CLOSES.search(text, max(0, len(text) - 80))
+            closing = _CLOSING_TAG.search(text, max(0, len(text) - 80))
             start = text.rfind(f"<{closing[1]}", 0, closing.start()) if closing else -1
             rest = text[:start] if start >= 0 else text
         if rest == text:
             break
         text = rest.strip()
     text = _IDE.sub("", _HEAD.sub("", text)).strip()
-    return "" if text.startswith(_NOT_SAID) else text
+    return "" if text.startswith(_CLIENT_NOTICES) else text
 
 
 def as_text(value: object) -> str:
@@ -175,49 +175,49 @@ def steps_of(plan: object) -> tuple[str, ...]:
 # Commands of a session: whether they are worth recording, and their results.
 
 #: Programs and git commands that only read, or whose effect is recorded elsewhere.
-_LOOKS = """
+_READ_ONLY_PROGRAM_LIST = """
 awk basename cat cd column cut date df diff dirname du echo env exa false fd file find grep head
 hexdump id jq less ls nl open ps pwd read realpath rg sed sleep sort stat tail tee test tr tree true
 type uname uniq wc wait whereis which whoami xargs xxd yq [
 """
-_GIT_LOOKS = """
+_READ_ONLY_GIT_LIST = """
 add blame branch cat-file commit diff fetch grep log ls-files ls-tree rev-parse rm show status
 """
-_LOOKING = frozenset(_LOOKS.split())
-_GIT_LOOKING = frozenset(_GIT_LOOKS.split())
+_READ_ONLY_PROGRAMS = frozenset(_READ_ONLY_PROGRAM_LIST.split())
+_READ_ONLY_GIT_COMMANDS = frozenset(_READ_ONLY_GIT_LIST.split())
 _PARTS = compile_later(r"\s*(?:&&|\|\||;|\||\n)\s*")
-_LEAD = compile_later(
+_COMMAND_PREFIX = compile_later(
     r"^(?:cd [^&;|\n]+(?:&&|;)\s*|[A-Z_][A-Z0-9_]*=\S*\s+|(?:sudo|time|command)\s+)+"
 )
-_TAIL = compile_later(
+_COMMAND_SUFFIX = compile_later(
     r"(?:\s*2>&1|\s*\|\s*(?:tail|head|cat|tee|grep|sed)\b[^|;&]*|\s*<<.*)+$", re.S
 )
 _SUBJECT = compile_later(r"""\bcommit\b[^\n]*?\s-a?m\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
 _COMMITTED = compile_later(r"^\[[^\]\n]*?\b([0-9a-f]{7,40})\] (.+)$", re.MULTILINE)
-_REMOVES = compile_later(r"(?:^|&&|;|\n)\s*(?:git )?rm\s+([^&;|\n]+)")
+_RM_COMMAND = compile_later(r"(?:^|&&|;|\n)\s*(?:git )?rm\s+([^&;|\n]+)")
 #: Signs of failure in the output of a command that ended well.
-_TROUBLE = compile_later(
+_FAILURE_SIGN = compile_later(
     r"^(?:FAILED |FAIL |E {3}|ERROR\b)|\b[1-9]\d* (?:failed|failures?|errors?)\b|\berror\b", re.M
 )
-_NAMED = compile_later(r"^(?:FAILED|FAIL|ERROR)[: ]+(\S+)", re.MULTILINE)
+_FAILED_TEST_NAME = compile_later(r"^(?:FAILED|FAIL|ERROR)[: ]+(\S+)", re.MULTILINE)
 _CAUSE = compile_later(r"(?i)\b(?:error|failed|fatal|not found|no such|cannot)\b|\b[EWF]\d{3}\b")
-_LONGEST = 160
+_MAX_DISPLAY_CHARS = 160
 
 
 def format_command(command: str) -> str:
     """Return a command for display: its first line, without parts that only shape its output."""
-    bare = _TAIL.sub("", _LEAD.sub("", command.strip())).strip()
+    bare = _COMMAND_SUFFIX.sub("", _COMMAND_PREFIX.sub("", command.strip())).strip()
     line = next((each for each in bare.splitlines() if each.strip()[:1] not in {"", "#"}), "")
-    return " ".join(line.split())[:_LONGEST]
+    return " ".join(line.split())[:_MAX_DISPLAY_CHARS]
 
 
 def is_worth_telling(command: str) -> bool:
     """Return whether a command does more than read."""
-    parts = (_LEAD.sub("", part).split() for part in _PARTS.split(command.strip()))
+    parts = (_COMMAND_PREFIX.sub("", part).split() for part in _PARTS.split(command.strip()))
     return any(
         words
-        and words[0] not in _LOOKING
-        and not (words[0] == "git" and (words[1:2] or [""])[0] in _GIT_LOOKING)
+        and words[0] not in _READ_ONLY_PROGRAMS
+        and not (words[0] == "git" and (words[1:2] or [""])[0] in _READ_ONLY_GIT_COMMANDS)
         for words in parts
     )
 
@@ -235,7 +235,7 @@ def find_commits(command: str, output: str) -> list[tuple[str, str]]:
 
 def find_removed(command: str) -> list[str]:
     """Return the files that a command removes by name."""
-    words = (word for arguments in _REMOVES.findall(command) for word in arguments.split())
+    words = (word for arguments in _RM_COMMAND.findall(command) for word in arguments.split())
     return [word.strip("\"'") for word in words if not re.search(r"^-|[*?$`(){}<>]", word)]
 
 
@@ -244,22 +244,26 @@ def find_trouble(result: TranscriptEvent) -> str:
     text = result.text
     tail = text[-4_000:]
     is_bad = result.is_error or bool(result.exit)
-    if not is_bad and not _TROUBLE.search(tail):
+    if not is_bad and not _FAILURE_SIGN.search(tail):
         return ""
-    names = list(dict.fromkeys(_NAMED.findall(tail)))
+    names = list(dict.fromkeys(_FAILED_TEST_NAME.findall(tail)))
     if names:
-        return " ".join(names[:3])[:_LONGEST] + (f" and {len(names) - 3} more" * (len(names) > 3))
+        return " ".join(names[:3])[:_MAX_DISPLAY_CHARS] + (
+            f" and {len(names) - 3} more" * (len(names) > 3)
+        )
     lines = [" ".join(line.split()) for line in tail.splitlines() if line.strip()]
     if not is_bad:
         counts = [each for each in lines[-6:] if re.search(r"\b[1-9]\d* (?:failed|fail|err)", each)]
-        return counts[-1][:_LONGEST] if counts else ""
+        return counts[-1][:_MAX_DISPLAY_CHARS] if counts else ""
     cause = next((each for each in lines if _CAUSE.search(each)), lines[-1] if lines else "")
-    return cause[:_LONGEST] or "it failed"
+    return cause[:_MAX_DISPLAY_CHARS] or "it failed"
 
 
 # Shorten an answer: choose from its own sentences, without a model.
 
-_FENCED = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED_CODE = compile_later(
+    r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _TABLE = compile_later(r"^[ \t]*\|.*$", re.MULTILINE)
 _MARKS = compile_later(
     r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[.\][ \t]+)?|\d{1,3}[.)][ \t]+)"
@@ -276,17 +280,17 @@ _YES = 4
 
 
 #: Words that unrelated questions and replies often share.
-_SHARED = """
+_STOP_WORD_LIST = """
 about also and another back does done else from have here into just like make more only shall should
 some than that them then there they this want were what when where which will with would your yours
 soll wird oder auch noch nicht eine einen
 """
-_COMMON = frozenset(each[:5] for each in _SHARED.split())
+_STOP_WORD_PREFIXES = frozenset(each[:5] for each in _STOP_WORD_LIST.split())
 
 
 def split_prose(text: str) -> list[str]:
     """Return the sentences of a markdown text, without code, tables and list marks."""
-    plain = _TABLE.sub("", _FENCED.sub("", text))
+    plain = _TABLE.sub("", _FENCED_CODE.sub("", text))
     lines = (_MARKS.sub("", line).strip() for line in plain.splitlines())
     sentences = (each.strip() for line in lines if line for each in _END.split(line))
     return [each for each in sentences if re.search(r"\w", each)]
@@ -331,7 +335,8 @@ def is_answered(question: str, reply: str) -> bool:
         set(map(str.lower, _WORD.findall(each))) for each in (question, reply)
     )
     return bool(
-        {each[:5] for each in question_words} & {each[:5] for each in reply_words} - _COMMON
+        {each[:5] for each in question_words}
+        & {each[:5] for each in reply_words} - _STOP_WORD_PREFIXES
     )
 
 

@@ -27,7 +27,7 @@ from vaultmem.core.transcripts.event import (
 
 _EXIT = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b")
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
-_DEEDS = {
+_CLAUDE_DEEDS = {
     "Write": Deed.WROTE,
     "Edit": Deed.EDITED,
     "MultiEdit": Deed.EDITED,
@@ -130,7 +130,7 @@ def _read_call(part: dict[str, Any], plain: TranscriptEvent) -> TranscriptEvent:
         tool=name,
         call=text_of(part, "id"),
         path=text_of(arguments, "file_path", "notebook_path"),
-        deed=_DEEDS.get(name),
+        deed=_CLAUDE_DEEDS.get(name),
         command=text_of(arguments, "command") if name in {"Bash", "PowerShell"} else "",
         change=_read_change(arguments),
         steps=steps_of(arguments.get("todos")) if name == "TodoWrite" else None,
@@ -156,7 +156,9 @@ def _read_change(arguments: dict[str, Any]) -> tuple[str, str] | None:
 _CODEX_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})", re.MULTILINE)
 _EXIT_FIELD = re.compile(r'\\?"exit_code\\?": ?(-?\d{1,10})')
 _OUTPUT = re.compile(r"^Output:$", re.MULTILINE)
-_FAILED = re.compile(r"\A(?:Script failed|aborted by user|apply_patch verification failed|failed )")
+_FAILURE_PREFIX = re.compile(
+    r"\A(?:Script failed|aborted by user|apply_patch verification failed|failed )"
+)
 
 #: Commands and patches in a script of the model: `tools.exec_command({"cmd": "ls"})`.
 _SCRIPTED = re.compile(r'tools\.(?:exec|shell)_command\(\{[^{}]*?"?cmd"?:\s*("(?:[^"\\]|\\.)*")')
@@ -255,7 +257,7 @@ def _read_result(payload: dict[str, Any], plain: TranscriptEvent) -> TranscriptE
         text=as_text(_decode(text).get("output", text)) if text.startswith("{") else text,
         call=text_of(payload, "call_id"),
         exit=code,
-        is_error=bool(code) or bool(_FAILED.match(text)),
+        is_error=bool(code) or bool(_FAILURE_PREFIX.match(text)),
     )
 
 
@@ -433,11 +435,11 @@ def _result_text(part: dict[str, Any]) -> str:
 
 # Read a line of a transcript of any client.
 
-NOTHING = TranscriptSource()
+EMPTY_SOURCE = TranscriptSource()
 
 
 def read_line(
-    data: bytes, known_source: TranscriptSource = NOTHING
+    data: bytes, known_source: TranscriptSource = EMPTY_SOURCE
 ) -> tuple[TranscriptEvent, ...] | None:
     """Return the events of a line; None if it is broken or has an unknown format.
 

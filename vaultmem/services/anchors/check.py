@@ -109,12 +109,12 @@ def limit_query() -> SearchLimit:
     The limit is longer if more processes run than there are cores.
     """
     load = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
-    return SearchLimit(QUERY_SECONDS * min(max(1.0, load), _MOST_LOAD))
+    return SearchLimit(QUERY_SECONDS * min(max(1.0, load), _MAX_LOAD))
 
 
 #: Seconds for git during a query, factor for a busy machine, and seconds in the idle watcher.
 QUERY_SECONDS = 0.1
-_MOST_LOAD = 10.0
+_MAX_LOAD = 10.0
 _IDLE_SECONDS = 5.0
 
 
@@ -524,14 +524,14 @@ class _Cache:
 
 # Anchors whose search was stopped by a query wait in the state database for the watcher.
 
-_WAITING = "anchors_waiting"
-_MOST_WAITING = 200
+_WAITING_ANCHORS_KEY = "anchors_waiting"
+_MAX_WAITING_ANCHORS = 200
 
 
 def _add_waiting(vault: Vault, cited: Iterable[CitedAnchor]) -> None:
     new_rows = [[str(each.anchor), each.project, each.written] for each in cited]
     old_rows = [each for each in _read_waiting(vault) if each not in new_rows]
-    _keep(vault, _WAITING, [*old_rows, *new_rows][-_MOST_WAITING:])
+    _keep(vault, _WAITING_ANCHORS_KEY, [*old_rows, *new_rows][-_MAX_WAITING_ANCHORS:])
 
 
 def _keep(vault: Vault, key: str, value: Sequence[Any]) -> None:
@@ -540,7 +540,7 @@ def _keep(vault: Vault, key: str, value: Sequence[Any]) -> None:
 
 
 def _read_waiting(vault: Vault) -> list[list[Any]]:
-    rows: list[list[Any]] = json.loads(vault.state.get(_WAITING) or "[]")
+    rows: list[list[Any]] = json.loads(vault.state.get(_WAITING_ANCHORS_KEY) or "[]")
     return rows
 
 
@@ -552,7 +552,7 @@ def check_waiting(vault: Vault) -> None:
     rows = _read_waiting(vault)
     if not rows:
         return
-    vault.state.put(_WAITING, "")
+    vault.state.put(_WAITING_ANCHORS_KEY, "")
     limit = SearchLimit(_IDLE_SECONDS, is_final=True)
     parsed_rows = ((parse_anchor(text), project, write_time) for text, project, write_time in rows)
     cited = [CitedAnchor(anchor, *rest) for anchor, *rest in parsed_rows if anchor]

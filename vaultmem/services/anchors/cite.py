@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _PATH_IN_TEXT = re.compile(r"(?<![\w/.@:-])(?:[\w.-]+/)*[\w-][\w.-]*\.[A-Za-z]\w{0,9}(?![\w/])")
 
 #: Maximum paths of a text to look up, and to offer.
-_MOST_CANDIDATES, _MOST_OFFERED = 50, 3
+_MAX_CANDIDATE_PATHS, _MAX_OFFERED_PATHS = 50, 3
 
 
 class _Workplace(NamedTuple):
@@ -150,11 +150,11 @@ def offer_cites(vault: Vault, text: str, cited: Sequence[str]) -> tuple[str, ...
         return ()
     cited_paths = {anchor.path for anchor in filter(None, map(parse_anchor, cited))}
     paths: dict[str, str] = {}
-    for name in [*names][:_MOST_CANDIDATES]:
+    for name in [*names][:_MAX_CANDIDATE_PATHS]:
         file = _read_place(vault, place, name)
         if file and file[0] not in cited_paths:
             paths.setdefault(file[0], name)
-    return tuple([*paths.values()][:_MOST_OFFERED])
+    return tuple([*paths.values()][:_MAX_OFFERED_PATHS])
 
 
 class CodeFile(NamedTuple):

@@ -52,7 +52,7 @@ from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.withdraw import review_commits
 from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.commit_draft import CommitDraft, CommitSettings, File, Identity, TreeEntry
-from vaultmem.storage.git.git_locks import PATIENCE
+from vaultmem.storage.git.git_locks import MAX_LOCK_AGE_SECONDS
 from vaultmem.storage.git.introduced import Brought
 from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.storage.query_log import MAX_CALLS, PACK, SignalStore
@@ -66,9 +66,9 @@ UNCOMMITTED = "not committed, but the notes are safe on disk"
 _HINTED = "commit_hint"
 
 #: State key: the time when a commit last listed the notes shown to a session.
-_NAMED = "shown_named"
+_LISTING_TIME_KEY = "shown_named"
 
-_MOST_NAMED = 200
+_MAX_SHOWN_NOTES = 200
 
 #: A commit: its id and its subject.
 Made = tuple[str, str]
@@ -191,7 +191,7 @@ def commit_earlier(
     paths = {path for path, edit in read_hand_edits(vault, notes).items() if edit.event}
     if vault.config.commit_edits:
         paths |= {path for path, blob in notes.items() if is_pending(vault, path, blob, scope)}
-    if not paths or vault.history.obstacle(patience=PATIENCE):
+    if not paths or vault.history.obstacle(patience=MAX_LOCK_AGE_SECONDS):
         return []
 
     def split(pending: PendingFiles) -> CommitPlan:
@@ -259,7 +259,7 @@ def _commit_waiting(vault: Vault) -> list[Made]:
     Raises:
         PendingError: git still cannot commit.
     """
-    if obstacle := vault.history.obstacle(patience=PATIENCE):
+    if obstacle := vault.history.obstacle(patience=MAX_LOCK_AGE_SECONDS):
         raise PendingError(obstacle)
     commits: list[Made] = []
     for number, event_data in vault.operations.list_waiting():
@@ -367,11 +367,11 @@ def list_shown(vault: Vault, author: Author) -> list[ShownNote]:
 def store_named(vault: Vault, author: Author, at: int) -> None:
     """Store when (seconds since the epoch) a commit listed the notes shown to a session."""
     if author.agent and author.session:
-        vault.state.put(f"{_NAMED} {author.session}", str(at))
+        vault.state.put(f"{_LISTING_TIME_KEY} {author.session}", str(at))
 
 
 def _find_shown(vault: Vault, session: str) -> list[ShownNote]:
-    since = int(vault.state.get(f"{_NAMED} {session}") or 0)
+    since = int(vault.state.get(f"{_LISTING_TIME_KEY} {session}") or 0)
     signals = SignalStore(vault.state, vault.state_folder)
     with contextlib.suppress(LockTimeoutError):  # The newest entries go into a later commit.
         signals.fold(vault.view.totals()[1], vault.wait)
@@ -390,7 +390,7 @@ def _find_shown(vault: Vault, session: str) -> list[ShownNote]:
     entries = HeadTree(vault.state).entries(by_path)
     ignored_paths = vault.history.ignored([path for path in by_path if path not in entries])
     shown_notes = [each for each in by_path.values() if each.path not in ignored_paths]
-    return sorted(shown_notes, key=lambda each: (each.at, each.path))[:_MOST_NAMED]
+    return sorted(shown_notes, key=lambda each: (each.at, each.path))[:_MAX_SHOWN_NOTES]
 
 
 def _write_message(

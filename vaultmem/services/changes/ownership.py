@@ -186,13 +186,13 @@ HIDDEN_FILES = (".gitignore", ".gitattributes", SETTINGS_NAME, IGNORE_NAME)
 PROMOTE = "promote"
 CLOSE = "session-close"
 
-_LARGER = "larger than"
+_TOO_LARGE_PREFIX = "larger than"
 
 #: Values of `status` for an ended session.
-_CLOSED = frozenset({"ok", "error", "canceled", "interrupted"})
+_FINAL_STATUSES = frozenset({"ok", "error", "canceled", "interrupted"})
 
 #: More pairs of notes than this are not compared by lines; git has such a limit too.
-_MOST_PAIRS = 40_000
+_MAX_PAIRS = 40_000
 
 
 class AuthorScope(Enum):
@@ -371,7 +371,7 @@ def _read(
             if entry and hash_file(vault.root, PurePosixPath(path)) == entry.blob:
                 vault.manifest.set_blob(path, entry.blob)
             else:
-                skipped[path] = f"{_LARGER} {most // 1024 // 1024} MiB"
+                skipped[path] = f"{_TOO_LARGE_PREFIX} {most // 1024 // 1024} MiB"
         return None
     if conflict := _find_conflict(path, data):
         skipped[path] = conflict
@@ -465,7 +465,7 @@ def _match_moves(
     unmatched_notes = {
         old: content for old, content in removed_notes.items() if old not in moved_paths
     }
-    if not unmatched_notes or len(unmatched_notes) * (len(added_notes) - len(moves)) > _MOST_PAIRS:
+    if not unmatched_notes or len(unmatched_notes) * (len(added_notes) - len(moves)) > _MAX_PAIRS:
         return moves
     try:
         objects = list(vault.history.objects.read_all(blob for blob, _ in unmatched_notes.values()))
@@ -571,7 +571,7 @@ def _is_closed(note: Note) -> bool:
     """Return whether it is the note of an ended session."""
     prop = note.frontmatter.get("status")
     status = prop.value.strip().lower() if prop and isinstance(prop.value, str) else ""
-    return note.path.parts[0] == FOLDER and status in _CLOSED
+    return note.path.parts[0] == FOLDER and status in _FINAL_STATUSES
 
 
 def _read_committed(vault: Vault, path: str, blob: str) -> Note | None:
@@ -591,7 +591,9 @@ def describe_skipped(skipped: Mapping[str, str]) -> list[str]:
 
 def find_too_large(skipped: Mapping[str, str]) -> dict[str, str]:
     """Return the skipped files that are too large to commit."""
-    return {path: reason for path, reason in skipped.items() if reason.startswith(_LARGER)}
+    return {
+        path: reason for path, reason in skipped.items() if reason.startswith(_TOO_LARGE_PREFIX)
+    }
 
 
 def describe_too_large(skipped: Mapping[str, str]) -> list[str]:

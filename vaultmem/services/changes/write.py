@@ -43,7 +43,7 @@ from vaultmem.vault import Vault
 # Without a folder for uncommitted changes, nothing can wait for a later event. Work tree, index and
 # editors are not affected.
 
-_NEW = "100644"
+_NEW_FILE_MODE = "100644"
 
 
 def write_to_branch(vault: Vault, branch: str, plan: Callable[[Change], T]) -> WriteResult[T]:
@@ -97,7 +97,7 @@ def _as_files(
             _check_place(places, path)
             if entry is not None and not step.before:
                 raise ConflictError(f"{path}: exists already on {branch}")
-            files[path] = (entry.mode if entry else _NEW, step.data)
+            files[path] = (entry.mode if entry else _NEW_FILE_MODE, step.data)
     return files
 
 

@@ -40,10 +40,10 @@ from vaultmem.vault import Vault
 # Read when each note was last used on any machine, and whether a person edited it.
 
 #: Events that change a note's state or length. They do not count as use.
-_UPKEEP = frozenset({"curate", "compact", "dedup", "state", "supersede", "review"})
+_MAINTENANCE_EVENTS = frozenset({"curate", "compact", "dedup", "state", "supersede", "review"})
 
 #: Events that contain no text of the person who made the commit.
-_NO_HAND = _UPKEEP | {"promote", "merge", "take"}
+_UNAUTHORED_EVENTS = _MAINTENANCE_EVENTS | {"promote", "merge", "take"}
 
 
 class Use(NamedTuple):
@@ -99,10 +99,10 @@ def _read_history(vault: Vault) -> tuple[dict[str, float], set[str]]:
         return change_times, person_paths
     for commit, files in walk_changes(vault.history, head.commit):
         paths = [file.path for file in files]
-        if commit.event not in _UPKEEP:
+        if commit.event not in _MAINTENANCE_EVENTS:
             for path in paths:
                 change_times[path] = max(commit.at, change_times.get(path, 0.0))
-        if not commit.agent and commit.event not in _NO_HAND:
+        if not commit.agent and commit.event not in _UNAUTHORED_EVENTS:
             person_paths.update(paths)
     return change_times, person_paths
 
@@ -183,7 +183,7 @@ def _check_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
 _PINNED = "pinned: only a person moves it"
 
 #: Minimum notes of a group.
-_LEAST = 3
+_MIN_GROUP_NOTES = 3
 
 #: Actions on notes with different values for one thing.
 _VALUES = frozenset({Action.UPDATE, Action.CONTRADICTION, Action.VALUE_GROUP})
@@ -207,7 +207,7 @@ def group_values(vault: Vault, proposals: Sequence[Proposal]) -> tuple[Proposal,
     """
     proposals_by_note: dict[_GroupMember, Proposal] = {}
     for group in _join(each for each in proposals if each.action in _VALUES):
-        if len(group.places) >= _LEAST and (proposal := _make(vault, group)):
+        if len(group.places) >= _MIN_GROUP_NOTES and (proposal := _make(vault, group)):
             proposals_by_note |= dict.fromkeys(proposal.places, proposal)
     by_id: dict[str, Proposal] = {}
     for each in proposals:
@@ -246,7 +246,7 @@ def _make(vault: Vault, group: _Group) -> Proposal | None:
     notes = [note for note in notes if (str(note.path), note.blob) in group.places]
     others = [note for note in notes[:-1] if _says_otherwise(note, notes[-1])]
     values = {canonical_form(note.visible_body) for note in others}
-    if len(values) + 1 < _LEAST:  # Notes with the same text count as one value.
+    if len(values) + 1 < _MIN_GROUP_NOTES:  # Notes with the same text count as one value.
         return None
     first, *more, last = ((str(note.path), note.blob) for note in (*others, notes[-1]))
     reason = f"{len(values) + 1} values of one thing, the last one in {last[0]}"

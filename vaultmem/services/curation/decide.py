@@ -73,12 +73,12 @@ from vaultmem.vault import Vault
 _END = "valid_until"
 
 #: New states after accepting and after rejecting.
-_ACCEPTED = {
+_ACCEPTED_STATES = {
     **{action: state for action, state in NEW_STATES.items() if action in CHOICES},
     Action.REVIEW_QUARANTINED: NoteState.ACTIVE,
     Action.UNREADABLE: NoteState.QUARANTINED,
 }
-_REJECTED = {
+_REJECTED_STATES = {
     Action.REVALIDATE: NoteState.DEPRECATED,
     Action.CANDIDATE: NoteState.DEPRECATED,
     Action.SUSPICIOUS: NoteState.QUARANTINED,
@@ -199,7 +199,7 @@ def _accept(
         vault.require_person(f"{path}: only a person keeps text that tries to instruct an agent")
         edits = {path: _confirm(vault)}
         return _change(vault, edits, format_files("review", [path], " is kept"), reason)
-    return change_state(vault, [path], _ACCEPTED[action], reason or proposal.reason).report
+    return change_state(vault, [path], _ACCEPTED_STATES[action], reason or proposal.reason).report
 
 
 def _order(notes: list[Note], choice: ProposalChoice) -> list[Note]:
@@ -219,9 +219,9 @@ def _reject(
     vault: Vault, proposal: Proposal, notes: list[Note], _: ProposalChoice, reason: str
 ) -> CommitReport:
     action = proposal.action
-    if action in _REJECTED:
+    if action in _REJECTED_STATES:
         state_reason = reason or f"looked at, and turned down ({proposal.reason})"
-        return change_state(vault, [proposal.path], _REJECTED[action], state_reason).report
+        return change_state(vault, [proposal.path], _REJECTED_STATES[action], state_reason).report
     if action is Action.WISH:
         return _decide_wishes(vault, notes[0], NoteState.DEPRECATED, reason)
     for note in notes:

@@ -254,7 +254,7 @@ def _fit(
 _WORK = "dreamt"
 
 #: Text of a new DREAMS.md. It is archived, so recall skips it unless a filter includes it.
-_DIARY = """---
+_DIARY_TEMPLATE = """---
 kind: reflection
 state: archived
 ---
@@ -308,7 +308,7 @@ def _promote(machine: Vault, candidates: Sequence[Candidate]) -> CommitReport:
             replace_text(change, change.read(PurePosixPath(each.path)), _activate)
         if bullets:
             _add(change, MEMORY, NEW_MEMORY, lambda text: add_bullets(text, bullets))
-        _add(change, DREAMS, _DIARY, lambda text: _end_line(text) + line)
+        _add(change, DREAMS, _DIARY_TEMPLATE, lambda text: _end_line(text) + line)
         change.commit(_make_event(machine, candidates))
 
     return write(machine, plan).report

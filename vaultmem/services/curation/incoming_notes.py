@@ -44,9 +44,9 @@ from vaultmem.vault import Vault
 _BATCH = 4
 
 #: Maximum stored proposals; above it, comparing stops.
-_MOST = 500
+_MAX_PROPOSALS = 500
 
-_FROM = " arrived from "
+_SENDER_SEPARATOR = " arrived from "
 
 #: Memory key for the blobs of checked edits.
 _CHECKED = "checked_edits"
@@ -55,7 +55,7 @@ _CHECKED = "checked_edits"
 _COMMITS = 50
 
 #: Seconds for comparing, in a command with another purpose and in a command for review.
-BESIDE, WHOLE = 1.0, 20.0
+QUICK_COMPARE_SECONDS, REVIEW_COMPARE_SECONDS = 1.0, 20.0
 
 
 def compare_incoming(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
@@ -69,7 +69,7 @@ def compare_incoming(vault: Vault, seconds: float) -> tuple[Proposal, ...]:
     contain_arrivals(vault, read_waiting(vault.state))
     paths = list(senders)
     for start in range(0, len(paths), _BATCH):
-        if (start and time.monotonic() > end) or len(read_found(vault.state)) >= _MOST:
+        if (start and time.monotonic() > end) or len(read_found(vault.state)) >= _MAX_PROPOSALS:
             break
         batch = paths[start : start + _BATCH]
         store_found(vault.state, batch, partial(_join, vault, _compare(vault, batch, senders)))
@@ -193,7 +193,7 @@ def _compare(vault: Vault, paths: Sequence[str], senders: Mapping[str, str]) -> 
 
 def _describe(proposal: Proposal, senders: Mapping[str, str]) -> list[str]:
     paths = (proposal.path, proposal.into)
-    return [f"{path}{_FROM}{sender}" for path in paths if (sender := senders.get(path))]
+    return [f"{path}{_SENDER_SEPARATOR}{sender}" for path in paths if (sender := senders.get(path))]
 
 
 def _join(
@@ -235,7 +235,11 @@ def _find_changed(vault: Vault) -> dict[str, str]:
     changed_notes: dict[str, str] = {}
     for each in proposals:
         if each.action is not Action.SUSPICIOUS and not _holds(each, blobs):
-            senders = dict(line.split(_FROM, 1) for line in each.evidence if _FROM in line)
+            senders = dict(
+                line.split(_SENDER_SEPARATOR, 1)
+                for line in each.evidence
+                if _SENDER_SEPARATOR in line
+            )
             paths = (path for path in (each.path, each.into) if path in blobs)
             changed_notes |= {path: senders.get(path, "") for path in paths}
     return changed_notes

@@ -41,7 +41,7 @@ from vaultmem.services.curation.curate import (
     is_open,
 )
 from vaultmem.services.curation.incoming_notes import (
-    WHOLE,
+    REVIEW_COMPARE_SECONDS,
     check_edits,
     filter_current,
     list_arrived,
@@ -59,19 +59,19 @@ from vaultmem.storage.views import UNMERGED
 from vaultmem.vault import Vault
 
 #: Maximum notes that a server compares while a user waits. More would take minutes.
-COMPARED_AT_ONCE = 500
+MAX_COMPARED_NOTES = 500
 
 #: Maximum proposed branches to list, because each needs a call of git.
 _BRANCHES = 100
 
 #: Maximum files of a proposed branch to name, and notes to show with text.
-_NAMED, _SHOWN = 20, 4
+_MAX_BRANCH_FILES, _MAX_BRANCH_NOTES = 20, 4
 
 #: Cache file of the last shown queue.
 _FILE = "review.json"
 
 #: Memory key for the waiting proposals.
-_WAITING = "waiting"
+_PROPOSALS_KEY = "waiting"
 
 
 class ReviewSide(NamedTuple):
@@ -108,7 +108,7 @@ def list_queue(vault: Vault, progress: Callable[[int, int], None] | None = None)
     """
     report = curate(vault, progress, is_machine=not vault.is_person)
     if vault.head() is not None:
-        check_edits(vault, read_pending(vault), WHOLE)
+        check_edits(vault, read_pending(vault), REVIEW_COMPARE_SECONDS)
     records = vault.view.records()
     proposals = [
         *(each for each in report.proposals if each.action in ORDER and _waits(vault, each)),
@@ -183,7 +183,7 @@ def remember_waiting(vault: Vault) -> tuple[Proposal, ...]:
 def _remember(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
     commit = (head := vault.head()) and head.commit
     others = (commit, read_found(vault.state), _stamp(vault, bool(commit)))
-    return vault.view.keep(_WAITING, partial(_find_waiting, vault), *others)
+    return vault.view.keep(_PROPOSALS_KEY, partial(_find_waiting, vault), *others)
 
 
 def _find_waiting(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
@@ -241,8 +241,12 @@ def list_branches(vault: Vault) -> tuple[Proposal, ...]:
         changes = list_changes(vault, each.commit)
         reason = f"{each.name}: {pluralize(len(changes), 'file')}, {each.day}"
         lines = list(map(_describe_change, changes))
-        more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
-        evidence = (*lines[:_NAMED], *more)
+        more = (
+            [f"and {len(lines) - _MAX_BRANCH_FILES:,} more"]
+            if len(lines) > _MAX_BRANCH_FILES
+            else []
+        )
+        evidence = (*lines[:_MAX_BRANCH_FILES], *more)
         proposals.append(Proposal(Action.PROPOSAL, each.name, each.commit, reason, evidence))
     return tuple(proposals)
 
@@ -330,7 +334,7 @@ def _describe_branch(vault: Vault, proposal: Proposal) -> Iterator[ReviewSide]:
     find_proposed(vault, proposal)
     changes = list_changes(vault, proposal.blob)
     note_changes = [each for each in changes if each.blob and is_note_name(each.path)]
-    for each in note_changes[:_SHOWN]:
+    for each in note_changes[:_MAX_BRANCH_NOTES]:
         with suppress(UnreadableNoteError):
             side = _describe_note(_parse_blob(vault, each.path, each.blob), {})
             if each.old_blob:
@@ -415,7 +419,7 @@ def _describe_note(note: Note, commits: Mapping[str, Commit]) -> ReviewSide:
 # Find reasons to keep old notes: links from other notes, or unique content.
 
 #: Session notes link every file that was touched, so their links do not count.
-_TOLD_OF = "sessions/"
+_SESSIONS_PREFIX = "sessions/"
 
 
 def find_reasons(vault: Vault, records: Sequence[NoteRecord]) -> Callable[[int, Note], str]:
@@ -460,7 +464,7 @@ def _find_linked(vault: Vault) -> set[str]:
         and found_link.source != found_link.target
         and found_link.link.property in RESTS_ON
         and found_link.source not in hidden_paths | {str(DREAMS)}
-        and not found_link.source.startswith(_TOLD_OF)
+        and not found_link.source.startswith(_SESSIONS_PREFIX)
         and not (found_link.source == str(MEMORY) and found_link.link.line in dreamt_lines)
     }
 

@@ -250,10 +250,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LOCAL = ("transcripts/", "CONTEXT.md")
 
 #: The folder of data from outside the vault, in an archive.
-_KEPT = "kept"
+_EXTERNAL_FOLDER = "kept"
 
 #: Bytes that must stay free.
-_SPARE = 64 * 1024 * 1024
+_MIN_FREE_BYTES = 64 * 1024 * 1024
 
 
 class UnarchiveResult(NamedTuple):
@@ -410,7 +410,7 @@ def _remove(folder: Path) -> None:
 def _check_room(stage: _Stage) -> None:
     size = stage.manifest.size
     for place in (stage.files, stage.kept_folder):
-        if size + _SPARE > (free := shutil.disk_usage(place).free):
+        if size + _MIN_FREE_BYTES > (free := shutil.disk_usage(place).free):
             raise RefusedError(f"it needs {size:,} bytes; {free:,} are free at {place.parent}")
 
 
@@ -439,7 +439,7 @@ def _build(stage: _Stage) -> RepositoryNames:
 def _build_sessions(stage: _Stage) -> None:
     """Restore open sessions without their processes, which were on another machine."""
     active = ActiveSessions(stage.state)
-    for record in ActiveSessions(stage.kept_folder / _KEPT).all():
+    for record in ActiveSessions(stage.kept_folder / _EXTERNAL_FOLDER).all():
         active.put(record._replace(processes=()))
 
 

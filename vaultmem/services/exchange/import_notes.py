@@ -302,7 +302,7 @@ def _follow(vault: Vault, note: Note, memory: Memory) -> str:
 # Import a conversation as a session: its turns, and its outcome.
 
 #: Most files that a note lists.
-_TOUCHED = 60
+_MAX_LISTED_FILES = 60
 
 
 class ConversationHead(NamedTuple):
@@ -483,7 +483,7 @@ def _end(
     """Return a session's note with its outcome and end time."""
     base, goal = Path(head.source.folder), mask_secrets(record.goal)
     name = partial(_name_file, base)
-    touched_files = [TouchedFile(name(file)) for file in [*record.files][-_TOUCHED:]]
+    touched_files = [TouchedFile(name(file)) for file in [*record.files][-_MAX_LISTED_FILES:]]
     text = write_record(vault, note, record, name) or note.text
     if goal and head.title:
         text = name_session(text, "", goal)

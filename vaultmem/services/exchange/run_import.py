@@ -42,7 +42,7 @@ from vaultmem.vault import Vault
 _MAX_FILE, _MAX_MEMBERS = 32 * 1024 * 1024, 100_000
 
 #: Files, and objects of each, that are used to guess a kind.
-_GUESSED = 20
+_MAX_KIND_SAMPLES = 20
 
 #: A zip member that grows more than this is not text: it would fill memory or time.
 _MAX_RATIO = 200
@@ -113,7 +113,7 @@ def guess_place(place: str) -> str:
         if kind.read_file and not kind.read_object:
             continue
         with ExitStack() as archives, suppress(NoteNotFoundError, RefusedError, OSError):
-            for source in islice(find_sources(kind, [place], archives), _GUESSED):
+            for source in islice(find_sources(kind, [place], archives), _MAX_KIND_SAMPLES):
                 if isinstance(source, ImportFile) and (guess := _guess_source(source)):
                     return guess
     return ""
@@ -122,7 +122,7 @@ def guess_place(place: str) -> str:
 def _guess_source(source: ImportFile) -> str:
     with source.open() as stream, suppress(zipfile.BadZipFile, EOFError, RuntimeError):
         text = codecs.getreader("utf-8-sig")(stream, "replace")
-        for item in islice(split_objects(text.read), _GUESSED):
+        for item in islice(split_objects(text.read), _MAX_KIND_SAMPLES):
             value = _parse(item or "")
             if isinstance(value, dict) and (guess := guess_kind(value)):
                 return guess
@@ -246,10 +246,10 @@ def _build_member_name(
 # Run an import: compare each item of each file with the vault, and make one commit at the end.
 
 #: Most items of an outcome that a report lists; all are counted.
-MOST_NAMED = 1_000
+MAX_LISTED_ITEMS = 1_000
 
 #: The message if an error ended an import after some items.
-_SO_FAR = "what was imported before is safe on disk, and the same again goes on"
+_PARTIAL_IMPORT_TEXT = "what was imported before is safe on disk, and the same again goes on"
 
 
 @dataclass
@@ -269,7 +269,7 @@ class ImportReport:
         self.counts.setdefault(source, Counter())[result.outcome] += 1
         self._outcome_counts[result.outcome] += 1
         self.turns += result.turns
-        if self._outcome_counts[result.outcome] <= MOST_NAMED:
+        if self._outcome_counts[result.outcome] <= MAX_LISTED_ITEMS:
             self.items.append(result)
 
     def count(self, *outcomes: ImportOutcome) -> int:
@@ -309,7 +309,11 @@ def import_kind(
             raise NoteNotFoundError(f"{error}{_describe_guess(name, places)}") from None
         imports = list_imported(writer, name)
         for source, item in _read_all(kind, sources, progress):
-            message = _SO_FAR if len(vault.notices.written) > old_count else "nothing was written"
+            message = (
+                _PARTIAL_IMPORT_TEXT
+                if len(vault.notices.written) > old_count
+                else "nothing was written"
+            )
             with wrapping_os_errors(message):
                 result = (
                     import_transcript(writer, item, dry_run, again)

@@ -34,7 +34,12 @@ from vaultmem.storage.git.bare import (
     read_branches,
     set_clone_branches,
 )
-from vaultmem.storage.git.remote import LONGEST, Remote, RemoteBranches, list_branches
+from vaultmem.storage.git.remote import (
+    TRANSFER_TIMEOUT_SECONDS,
+    Remote,
+    RemoteBranches,
+    list_branches,
+)
 from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.user_files import is_vault_name
@@ -42,10 +47,10 @@ from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import UserFolders, Vault
 
 #: Seconds a remote has to list its branches if the caller cannot go on without it.
-TELLS_WITHIN = 10.0
+LISTING_TIMEOUT_SECONDS = 10.0
 
 #: Seconds before a new contact with a remote is recorded again.
-_EXACT = 1.0
+_CONTACT_INTERVAL_SECONDS = 1.0
 
 
 class VaultSource(NamedTuple):
@@ -181,7 +186,9 @@ class Clone:
         has_branch = record and self.source.branch in {"", record.branch}
         return record if record and has_branch and record.remote == self.source.remote else None
 
-    def follow(self, patience: float = LONGEST, seconds: float = TELLS_WITHIN) -> CloneRecord:
+    def follow(
+        self, patience: float = TRANSFER_TIMEOUT_SECONDS, seconds: float = LISTING_TIMEOUT_SECONDS
+    ) -> CloneRecord:
         """Clone or fetch; if the remote does not answer in time, keep the commit and record why.
 
         Raises:
@@ -205,11 +212,13 @@ class Clone:
             answer = self.ask(history)
             if answer.trouble:
                 raise SystemFailureError(f"no clone yet: {answer.message}")
-            if problem := fetch_branches(history, self.remote, LONGEST):
+            if problem := fetch_branches(history, self.remote, TRANSFER_TIMEOUT_SECONDS):
                 raise SystemFailureError(f"no clone yet: {problem}")
             return self._resolve(history, self._begin_record(answer), None)
 
-    def ask(self, history: VaultHistory, seconds: float = TELLS_WITHIN) -> RemoteBranches:
+    def ask(
+        self, history: VaultHistory, seconds: float = LISTING_TIMEOUT_SECONDS
+    ) -> RemoteBranches:
         """Ask the remote for its branches; read them if it is on this machine."""
         folder = self.remote.folder
         branches = read_branches(folder) if folder is not None else None
@@ -268,11 +277,14 @@ class Clone:
             record.branches,
             record.branch,
         ):
-            if record.problem or new_record.contacted - record.contacted > _EXACT:
+            if (
+                record.problem
+                or new_record.contacted - record.contacted > _CONTACT_INTERVAL_SECONDS
+            ):
                 self._keep(new_record)
             return new_record
         if new_record.branches != record.branches and (
-            problem := fetch_branches(history, self.remote, LONGEST)
+            problem := fetch_branches(history, self.remote, TRANSFER_TIMEOUT_SECONDS)
         ):
             return self._stay(history, record, f"its remote was not read: {problem}")
         return self._resolve(history, new_record, record.branches if record.settled else None)

@@ -43,7 +43,13 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.atomic import raise_file_limit
 from vaultmem.storage.git.bare import make_clone
 from vaultmem.storage.git.commit_draft import RefMovedError
-from vaultmem.storage.git.remote import LONGEST, PushOutcome, RemoteError, push, remove_branch
+from vaultmem.storage.git.remote import (
+    TRANSFER_TIMEOUT_SECONDS,
+    PushOutcome,
+    RemoteError,
+    push,
+    remove_branch,
+)
 from vaultmem.storage.git.vault_history import VaultHistory
 from vaultmem.storage.lock import WRITER, hold_lock
 from vaultmem.vault import UserFolders, Vault, VaultSettings, find_user_folders, open_vault
@@ -54,24 +60,24 @@ T = TypeVar("T")
 Work = Callable[[Vault], T]
 
 #: Most vaults that are kept open; the files that each one uses, and those of the process.
-MOST_OPEN = 1_000
+MAX_OPEN_VAULTS = 1_000
 _FILES_EACH, _OTHER_FILES = 6, 256
 
 #: The reason for a vault that did not answer in time.
-LATE = "no answer in time"
+TIMEOUT_REASON = "no answer in time"
 
 #: Seconds before a remote is asked again; longer if it did not answer.
-FRESH_FOR = 5.0
+FRESH_SECONDS = 5.0
 _AFTER_FAILURE = 15.0
 
 #: Seconds that a reader waits for a writer; then it reads the last commit.
 _READER = 0.5
 
 #: Seconds that a reader of a clone waits for its remote; how many remotes are asked at once.
-_ASKS, _AT_ONCE = 3.0, 8
+_REMOTE_WAIT_SECONDS, _MAX_REMOTE_THREADS = 3.0, 8
 
 #: Key of an index's state: the clone's commit when it was updated.
-_AT = "pool_commit"
+_INDEX_COMMIT_KEY = "pool_commit"
 
 #: Moves a ref of a vault's remote: given the git folder with the commits, the ref, its old and its
 #: new commit ("" for none). Raises ForbiddenError if the remote rejects it, RefMovedError if the
@@ -81,9 +87,9 @@ Publish = Callable[[Path, str, str, str], None]
 #: Attempts of a write if another push to the remote comes first.
 _ATTEMPTS = 8
 
-_HEADS, _TRACKING = "refs/heads/", "refs/remotes/origin/"
+_BRANCH_PREFIX, _TRACKING_PREFIX = "refs/heads/", "refs/remotes/origin/"
 
-_NOTHING: VaultSettings = {}
+_NO_SETTINGS: VaultSettings = {}
 
 
 class _Opened(NamedTuple):
@@ -105,8 +111,8 @@ class Clones:
         self,
         folder: Path,
         sources: Sequence[VaultSource] = (),
-        fresh_for: float = FRESH_FOR,
-        most_open: int = MOST_OPEN,
+        fresh_for: float = FRESH_SECONDS,
+        most_open: int = MAX_OPEN_VAULTS,
     ) -> None:
         self.folder = folder.absolute()
         own = find_user_folders({}).config
@@ -116,7 +122,7 @@ class Clones:
         self._most_open = max(1, min(most_open, (files - _OTHER_FILES) // _FILES_EACH))
         self._clones: dict[str, Clone] = {}
         self._open: dict[str, _Opened] = {}
-        self._helpers = ThreadPoolExecutor(_AT_ONCE, "vaultmem-helper")
+        self._helpers = ThreadPoolExecutor(_MAX_REMOTE_THREADS, "vaultmem-helper")
         self.hold(sources)
 
     @property
@@ -163,9 +169,11 @@ class Clones:
             return record
         try:
             if record is None:
-                new_record = clone.follow(LONGEST)
+                new_record = clone.follow(TRANSFER_TIMEOUT_SECONDS)
             else:
-                new_record = clone.follow(WRITER) if anew else clone.follow(0.0, _ASKS)
+                new_record = (
+                    clone.follow(WRITER) if anew else clone.follow(0.0, _REMOTE_WAIT_SECONDS)
+                )
         except LockTimeoutError:  # Another thread fetches it.
             if record is None:
                 raise
@@ -205,7 +213,7 @@ class Clones:
         for name, future in futures.items():
             if not future.done():
                 future.cancel()
-                missing[name] = LATE
+                missing[name] = TIMEOUT_REASON
                 continue
             try:
                 results[name] = future.result()
@@ -215,7 +223,7 @@ class Clones:
 
     @contextlib.contextmanager
     def open(
-        self, name: str, settings: VaultSettings = _NOTHING, follows: bool = True
+        self, name: str, settings: VaultSettings = _NO_SETTINGS, follows: bool = True
     ) -> Iterator[Vault]:
         """Open a vault, locked while the context is open; fetch it first if it `follows`.
 
@@ -242,7 +250,7 @@ class Clones:
         self,
         name: str,
         work: Work[T],
-        settings: VaultSettings = _NOTHING,
+        settings: VaultSettings = _NO_SETTINGS,
         takes_long: bool = False,
         follows: bool = True,
     ) -> T:
@@ -269,7 +277,7 @@ class Clones:
         self,
         name: str,
         work: Work[T],
-        settings: VaultSettings = _NOTHING,
+        settings: VaultSettings = _NO_SETTINGS,
         identity: str = "",
         branch: str = "",
         publish: Publish | None = None,
@@ -302,7 +310,7 @@ class Clones:
             clone.restore()
             vault = self._lend(clone, settings)
         clone.unsettle()
-        vault.state.put(_AT, "")
+        vault.state.put(_INDEX_COMMIT_KEY, "")
         new_tips: dict[str, str] = {}
         try:
             result, new_tips = land(vault, work, publish, record.branches)
@@ -315,7 +323,7 @@ class Clones:
             clone.restore(new_tips, is_clean)
             if not is_clean:
                 self._close(clone.source.name)
-            self._lend(clone, _NOTHING)  # The next reader need not index.
+            self._lend(clone, _NO_SETTINGS)  # The next reader need not index.
         return result
 
     def stats(self, name: str) -> VaultStats:
@@ -324,7 +332,7 @@ class Clones:
         if clone.record is None:
             return VaultStats(problem=clone.problem or "not cloned yet")
         with hold_lock(clone.lock):
-            return count_vault(clone, lambda: self._lend(clone, _NOTHING))
+            return count_vault(clone, lambda: self._lend(clone, _NO_SETTINGS))
 
     def describe(self) -> NodeVaults:
         """Return the status of these vaults, without asking remotes."""
@@ -445,12 +453,12 @@ class Clones:
 
 def _sync(vault: Vault, commit: str) -> None:
     """Update the index to a clone's files, which are those of a commit."""
-    is_expected = vault.state.get(_AT) == commit
+    is_expected = vault.state.get(_INDEX_COMMIT_KEY) == commit
     report = sync_vault(vault)
     if not is_expected:
-        vault.state.put(_AT, commit)
+        vault.state.put(_INDEX_COMMIT_KEY, commit)
     elif report.added or report.changed or report.removed:
-        vault.state.put(_AT, "")
+        vault.state.put(_INDEX_COMMIT_KEY, "")
         raise DamagedError("its clone was changed here, and is made again from its remote")
 
 
@@ -493,13 +501,15 @@ def land(
     target = branch or head.branch
     tip = history.refs.branch_tip(target) if branch else history.head().commit
     if tip != remote_branches.get(target, ""):
-        publish(history.git_folder, f"{_HEADS}{target}", remote_branches.get(target, ""), tip)
+        publish(
+            history.git_folder, f"{_BRANCH_PREFIX}{target}", remote_branches.get(target, ""), tip
+        )
     return result, {target: tip, **dict.fromkeys(_remove_decided(vault, tip, publish), "")}
 
 
 def push_ref(clone: Clone, _: Path, ref: str, old: str, new: str) -> None:
     """Move a ref of a clone's remote by a push, as a `Publish` function; never forced."""
-    history, name = VaultHistory(clone.root, clone.state), ref.removeprefix(_HEADS)
+    history, name = VaultHistory(clone.root, clone.state), ref.removeprefix(_BRANCH_PREFIX)
     if new:
         result = push(history, clone.remote, [f"{new}:{ref}"])
     else:
@@ -511,7 +521,7 @@ def push_ref(clone: Clone, _: Path, ref: str, old: str, new: str) -> None:
         raise RefMovedError
     if outcome is PushOutcome.REFUSED:
         raise ForbiddenError(f"not written, the vault's remote does not take it: {message}")
-    arguments = (f"{_TRACKING}{name}", new) if new else ("-d", f"{_TRACKING}{name}")
+    arguments = (f"{_TRACKING_PREFIX}{name}", new) if new else ("-d", f"{_TRACKING_PREFIX}{name}")
     history.git.run("update-ref", *arguments)
 
 
@@ -523,7 +533,7 @@ def _remove_decided(vault: Vault, tip: str, publish: Publish) -> list[str]:
     for each in list_decided(vault):
         if vault.history.refs.is_ancestor(each.decision_commit, tip):
             with contextlib.suppress(VaultError, RefMovedError):  # Then it is decided again.
-                publish(vault.history.git_folder, f"{_HEADS}{each.name}", each.commit, "")
+                publish(vault.history.git_folder, f"{_BRANCH_PREFIX}{each.name}", each.commit, "")
                 removed_names.append(each.name)
         vault.history.git.run("update-ref", "-d", each.mark)
     return removed_names
@@ -554,6 +564,6 @@ def initialize_remote(clone: Clone, settings: VaultSettings, publish: Publish) -
             event = Event("init", "init: new vault", vault.author, intent="observe")
             commit = commit_event(vault, event).commit
             branch = clone.source.branch or answer.head or "main"
-            publish(history.git_folder, f"{_HEADS}{branch}", "", commit)
+            publish(history.git_folder, f"{_BRANCH_PREFIX}{branch}", "", commit)
     finally:
         shutil.rmtree(clone.root, ignore_errors=True)

@@ -25,7 +25,7 @@ from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import RefusedError, VaultError, wrap_os_error
 from vaultmem.services.curation.compact import plan_compaction
 from vaultmem.services.curation.curate import curate
-from vaultmem.services.fleet.clones import LATE, Clones, Work
+from vaultmem.services.fleet.clones import TIMEOUT_REASON, Clones, Work
 from vaultmem.services.fleet.pool import Lane, Pool
 from vaultmem.services.history.blame import blame_bytes
 from vaultmem.services.packs.build import make_unseen
@@ -138,7 +138,9 @@ def run_job(pool: Pool, names: Iterable[str], options: JobOptions, job: FleetJob
         while futures:
             ended_futures, _ = wait(futures, options.seconds, FIRST_COMPLETED)
             if not ended_futures:
-                missing |= dict.fromkeys(futures.values(), f"{LATE} ({options.seconds:g} s)")
+                missing |= dict.fromkeys(
+                    futures.values(), f"{TIMEOUT_REASON} ({options.seconds:g} s)"
+                )
                 break
             for future in ended_futures:
                 name = futures.pop(future)
@@ -209,7 +211,7 @@ def _plan(vault: Vault) -> dict[str, Any]:
 
 
 #: Most characters shown of a note's text.
-_SHOWN = 300
+_MAX_STATEMENT_CHARS = 300
 
 
 class FirstMention(NamedTuple):
@@ -323,7 +325,7 @@ def _trace(vault: Vault, path: str, item: PackItem, words: tuple[str, ...]) -> F
     statement = " ".join(each.text.strip() for each in origins) or item.hit.name
     return FirstMention(
         path=path,
-        says=one_line(statement)[:_SHOWN],
+        says=one_line(statement)[:_MAX_STATEMENT_CHARS],
         source=item.hit.record.source,
         commit=commit.commit,
         at=commit.at,

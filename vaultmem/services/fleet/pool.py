@@ -14,7 +14,7 @@ from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.search.query import Hit, RecallQuery, Statistics, add_statistics
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, wrap_os_error
 from vaultmem.services.fleet.clone import PoolStatus, VaultSource, VaultStats, describe_pool
-from vaultmem.services.fleet.clones import FRESH_FOR, LATE, Clones, Publish, Work
+from vaultmem.services.fleet.clones import FRESH_SECONDS, TIMEOUT_REASON, Clones, Publish, Work
 from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack
 from vaultmem.services.search.run_query import Query, QueryResult, run_query
 from vaultmem.services.search.score import Depth, Scorer
@@ -276,7 +276,7 @@ def run_part(
 
     for name in arguments:
         if end is not None and time.monotonic() > end:
-            answer.missing[name] = LATE
+            answer.missing[name] = TIMEOUT_REASON
             continue
         try:
             answer.results[name] = clones.read(name, run_one, opening.settings, follows=False)
@@ -296,7 +296,7 @@ def _describe_first(vault: Vault) -> _First:
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
-_NOTHING: VaultSettings = {}
+_NO_SETTINGS: VaultSettings = {}
 
 
 class Lane(StrEnum):
@@ -379,14 +379,14 @@ class Pool(ABC):
         Raises:
             NoteNotFoundError: there is no such vault.
         """
-        answer = self.call_parts(arguments, map_part, Opening(_NOTHING, seconds), work)
+        answer = self.call_parts(arguments, map_part, Opening(_NO_SETTINGS, seconds), work)
         return cast("PerVaultResults[T]", answer)
 
     def run(
         self,
         name: str,
         work: Work[T],
-        settings: VaultSettings = _NOTHING,
+        settings: VaultSettings = _NO_SETTINGS,
         takes_long: bool = False,
     ) -> Future[T]:
         """Run a read on an up-to-date vault; one that `takes_long` (minutes) blocks no other."""
@@ -397,7 +397,7 @@ class Pool(ABC):
         self,
         name: str,
         work: Work[T],
-        settings: VaultSettings = _NOTHING,
+        settings: VaultSettings = _NO_SETTINGS,
         identity: str = "",
         branch: str = "",
         publish: Publish | None = None,
@@ -410,7 +410,7 @@ class Pool(ABC):
         self,
         names: Iterable[str] | None,
         work: Work[T],
-        settings: VaultSettings = _NOTHING,
+        settings: VaultSettings = _NO_SETTINGS,
         seconds: float | None = None,
     ) -> PerVaultResults[T]:
         """Return the result of `work` for each of these vaults, within `seconds`."""
@@ -433,7 +433,7 @@ class Pool(ABC):
         self,
         names: Iterable[str] | None,
         query: Query,
-        settings: VaultSettings = _NOTHING,
+        settings: VaultSettings = _NO_SETTINGS,
         seconds: float | None = None,
     ) -> PoolAnswer[QueryResult]:
         """Return the hits of a query over these vaults.
@@ -456,7 +456,7 @@ class Pool(ABC):
         self,
         names: Iterable[str] | None,
         request: AskPack,
-        settings: VaultSettings = _NOTHING,
+        settings: VaultSettings = _NO_SETTINGS,
         seconds: float | None = None,
     ) -> PoolAnswer[PackAnswer]:
         """Return a context pack from these vaults; it names those that are missing.
@@ -481,7 +481,7 @@ class LocalPool(Pool):
     """A pool in this process: clones in a folder, and threads that use them."""
 
     def __init__(
-        self, sources: Sequence[VaultSource], folder: Path, fresh_for: float = FRESH_FOR
+        self, sources: Sequence[VaultSource], folder: Path, fresh_for: float = FRESH_SECONDS
     ) -> None:
         self.clones = Clones(folder, sources, fresh_for)
         self._lanes = {

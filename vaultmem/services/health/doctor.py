@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from vaultmem.config import CONFIG_NAME, RENAMED, list_renamed
+from vaultmem.config import CONFIG_NAME, NEW_KEY_NAMES, list_renamed
 from vaultmem.core.indexing.note_facts import date_note
 from vaultmem.core.notes.obsidian import read_day
 from vaultmem.core.notes.problems import describe_group, describe_repairs, group_problems
@@ -27,14 +27,14 @@ from vaultmem.services.views.update_index import (
 )
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.lock import READER
-from vaultmem.storage.scan_files import LARGER
+from vaultmem.storage.scan_files import TOO_LARGE_PREFIX
 from vaultmem.vault import Vault
 
 # Check the notes: readable, unambiguous and findable.
 
 # Dropbox's names of renamed files, or with brackets in a computer's name; `is_conflict_copy` finds
 # all others.
-_RENAMED = re.compile(
+_CONFLICT_COPY_NAME = re.compile(
     r"(?i)\((?:case|white ?space|unicode encoding|selective sync) conflict(?: \d+)?\)"
     r"|'s conflicted copy \d{4}-\d{2}-\d{2}"
 )
@@ -65,7 +65,7 @@ def check_doubtful(vault: Vault, fix: bool) -> Check:
 
 def check_notes(vault: Vault) -> Check:
     """Report notes that are not read, or only partly."""
-    other_reasons = (LARGER, _OWN_REPOSITORY, _LINK, _ODD_NAME)
+    other_reasons = (TOO_LARGE_PREFIX, _OWN_REPOSITORY, _LINK, _ODD_NAME)
     unread_notes = [
         (path, reason)
         for path, reason in vault.manifest.unread()
@@ -148,7 +148,7 @@ def check_conflicts(vault: Vault) -> Check:
 
 def _is_second_version(path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
-    return is_conflict_copy(name) or bool(_RENAMED.search(name))
+    return is_conflict_copy(name) or bool(_CONFLICT_COPY_NAME.search(name))
 
 
 def check_moved(vault: Vault) -> Check:
@@ -328,7 +328,7 @@ def _check_settings(vault: Vault, problem: str) -> Check:
     old_names = [] if problem else list_renamed(vault.root)
     if not old_names:
         return _describe_failure("settings", problem)
-    lines = tuple(f"{each}: now {RENAMED[each]}" for each in old_names)
+    lines = tuple(f"{each}: now {NEW_KEY_NAMES[each]}" for each in old_names)
     summary = f"old names in {CONFIG_NAME}, which still work: {len(old_names)}"
     return Check("settings", Verdict.WARNING, summary, lines, "write the new names")
 

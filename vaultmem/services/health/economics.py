@@ -51,7 +51,7 @@ def list_pinned(vault: Vault) -> list[PinnedNote]:
 
 
 #: Most names in a list of notes or queries.
-_LISTED = 10
+_MAX_LISTED_NAMES = 10
 
 
 class Sums(NamedTuple):
@@ -117,7 +117,7 @@ def read_stats(vault: Vault, session: str = "") -> Stats:
         _sum(accounts, "recall"),
         _by_session(accounts),
         _failed(vault, calls),
-        tuple(each for each in most if each.times and each.path in paths)[:_LISTED],
+        tuple(each for each in most if each.times and each.path in paths)[:_MAX_LISTED_NAMES],
         tuple(sorted(paths - usage.keys())),
     )
 

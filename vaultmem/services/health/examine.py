@@ -29,7 +29,7 @@ from vaultmem.storage.atomic import drop_file
 from vaultmem.storage.git.git_locks import find_locks
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.maintenance import (
-    MANY,
+    MAX_LOOSE_OBJECTS,
     MERGES_SINCE,
     find_broken_objects,
     find_committed,
@@ -153,7 +153,7 @@ def check_upkeep(vault: Vault, fix: bool) -> Check:
     """Check that git's objects are packed: loose ones take ten times the space."""
     git = vault.history.git
     objects = measure_objects(git)
-    if objects.loose < MANY or not (fix or may_tidy(git)):
+    if objects.loose < MAX_LOOSE_OBJECTS or not (fix or may_tidy(git)):
         return Check("git's upkeep")
     if fix:
         return Check("git's upkeep", fixed=(tidy_up(git),))
@@ -252,7 +252,7 @@ def _check_age(seconds: float) -> str:
 
 
 #: Seconds that commits can wait before a warning.
-_LONG = 7 * 86_400.0
+_MAX_UNSYNCED_SECONDS = 7 * 86_400.0
 
 
 def check_sync(vault: Vault, now: float) -> Check:
@@ -268,7 +268,7 @@ def check_sync(vault: Vault, now: float) -> Check:
         return Check(
             "sync", Verdict.PROBLEM, f"the last one failed: {sync_state.message}", remedy=remedy
         )
-    if sync_state.at and sync_state.waiting and now - sync_state.good_at > _LONG:
+    if sync_state.at and sync_state.waiting and now - sync_state.good_at > _MAX_UNSYNCED_SECONDS:
         summary = f"commits waiting: {sync_state.waiting:,}; no sync has finished for a week"
         remedy = f"see that {sync_state.remote} can be reached, and run `vaultmem sync`"
         return Check("sync", Verdict.WARNING, summary, remedy=remedy)
@@ -283,7 +283,7 @@ def check_sync(vault: Vault, now: float) -> Check:
 _LIMIT_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
 
 #: Bytes that must be free: a new index is built next to the old one.
-ENOUGH = 256 * 1024 * 1024
+MIN_FREE_BYTES = 256 * 1024 * 1024
 
 _MEGABYTE = 1024 * 1024
 
@@ -352,7 +352,7 @@ def check_clock(vault: Vault, now: float) -> Check:
     return count_found("clock", Verdict.PROBLEM, "files from the future", paths, remedy)
 
 
-def check_disk(vault: Vault, enough: int = ENOUGH) -> Check:
+def check_disk(vault: Vault, enough: int = MIN_FREE_BYTES) -> Check:
     """Report whether enough bytes are free for notes, commits and the index."""
     git = find_git_folder(vault.root)
     folders = [vault.root, vault.state_folder, *(git[1:] if git is not None else ())]
@@ -385,7 +385,7 @@ def check_watch_limit(vault: Vault, limit_file: Path = _LIMIT_FILE) -> Check:
 
 
 #: Files that a killed watcher leaves in the state folder.
-_LEFT = ("watch.json", "watch.sock")
+_WATCHER_FILES = ("watch.json", "watch.sock")
 
 _LAST_BYTES = 64 * 1024
 
@@ -408,7 +408,7 @@ def check_watcher(vault: Vault, fix: bool) -> Check:
         summary += f", of version {watcher.version}; this is {vaultmem.__version__}"
         remedy = "`vaultmem watch --stop`, and start it again"
         return Check("watcher", Verdict.WARNING, summary, remedy=remedy)
-    leftovers = [folder / name for name in _LEFT if os.path.lexists(folder / name)]
+    leftovers = [folder / name for name in _WATCHER_FILES if os.path.lexists(folder / name)]
     fixes: list[str] = []
     if leftovers and fix:
         with contextlib.suppress(VaultError), hold_lock(folder / "watch.lock", 0.0):

@@ -153,10 +153,10 @@ def _find_uncommitted(vault: Vault, path: str, head: str) -> NoteCommit | None:
 
 
 #: Commits that change more notes than this are not searched for moved lines.
-_MANY = 200
+_MAX_CHANGED_NOTES = 200
 
 #: Most moves followed for one line.
-_MOVES = 8
+_MAX_MOVES = 8
 
 
 def describe_removal(vault: Vault, address: str) -> str:
@@ -380,7 +380,7 @@ def _follow_moves(
         for index, origin in enumerate(new_origins)
         if origin is not None and index >= first and is_telling(origin.text)
     }
-    for _ in range(_MOVES):
+    for _ in range(_MAX_MOVES):
         places = _find_moved_lines(history, moved_lines)
         blames = {
             (place.commit, place.path): blame_file(history, place.commit, place.path)
@@ -406,7 +406,7 @@ def _find_moved_lines(history: VaultHistory, lines: dict[int, LineOrigin]) -> di
             index: _strip_marks(each.text) for index, each in lines.items() if each.commit == commit
         }
         notes = [each for each in file_changes if is_note_name(each.path) and each.is_regular]
-        if not commit_object.parents or len(notes) > _MANY:
+        if not commit_object.parents or len(notes) > _MAX_CHANGED_NOTES:
             continue
         removed_lines: dict[str, _Place] = {}
         for change in notes:

@@ -196,7 +196,7 @@ _KINDS = frozenset(
 _STATES = frozenset(NoteState) - {NoteState.QUARANTINED}
 
 #: Extra sections to find: some have a title and no text.
-_SPARE = 8
+_EXTRA_HITS = 8
 
 
 class ChangeStep(NamedTuple):
@@ -243,7 +243,7 @@ def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
         RefusedError: the text is too long, or the limit is under 1.
     """
     query = parse_query(text, limit, NoteFilter(kinds=_KINDS, states=_STATES))
-    hits = recall(vault, query._replace(limit=limit + _SPARE))
+    hits = recall(vault, query._replace(limit=limit + _EXTRA_HITS))
     notes = {hit.record.path: read_note(vault, PurePosixPath(hit.record.path)) for hit in hits}
     hits = sorted(hits, key=lambda hit: not _has_text(hit, notes[hit.record.path]))[:limit]
     notes = {hit.record.path: notes[hit.record.path] for hit in hits}

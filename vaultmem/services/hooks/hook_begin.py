@@ -32,10 +32,10 @@ _LAST_BUDGET = 300
 _SUBAGENT_BUDGET = 600
 
 #: Seconds to wait for another writer before the session starts.
-_PATIENCE = 5.0
+_WRITER_WAIT_SECONDS = 5.0
 
 #: Starts after which the agent's context is empty but its session continues.
-_GOES_ON = {"resume", "compact"}
+_CONTINUING_SOURCES = {"resume", "compact"}
 
 
 def begin_context(vault: Vault, payload: HookPayload) -> str:
@@ -44,7 +44,9 @@ def begin_context(vault: Vault, payload: HookPayload) -> str:
     forget_had(vault.state_folder, payload.session)  # Its context is empty, or is sent again.
     # The last session's outcome is added separately, and shorter.
     request = AskPack("", _PACK_BUDGET, PackStyle.TEXT, has_sessions=False)
-    vault = replace(vault, patience=max(vault.wait, 0.0 if vault.notices.stale else _PATIENCE))
+    vault = replace(
+        vault, patience=max(vault.wait, 0.0 if vault.notices.stale else _WRITER_WAIT_SECONDS)
+    )
     try:
         if find_unsettled(vault):
             from vaultmem.services.sessions.import_turns import catch_up
@@ -81,7 +83,7 @@ def _describe_earlier(
     if start_result.restore:
         from vaultmem.services.sessions.restore_session import restore_session
 
-        budget = _RESTORE_BUDGET if payload.source in _GOES_ON else _PENDING_BUDGET
+        budget = _RESTORE_BUDGET if payload.source in _CONTINUING_SOURCES else _PENDING_BUDGET
         return restore_session(vault, start_result.restore, budget, folder).text
     from vaultmem.services.sessions.restore_session import describe_last_time
 
@@ -90,7 +92,7 @@ def _describe_earlier(
 
 def _begin(vault: Vault, payload: HookPayload, folder: Path | None) -> StartResult:
     """Start the session, or resume it if the client continues it or it had ended."""
-    if payload.source in _GOES_ON and payload.session:
+    if payload.source in _CONTINUING_SOURCES and payload.session:
         with contextlib.suppress(
             NoteNotFoundError
         ):  # It might have begun before vaultmem was connected.

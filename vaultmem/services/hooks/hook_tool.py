@@ -37,20 +37,18 @@ from vaultmem.vault import Vault
 _BUDGET, _HEAD = 60, "Memory, as evidence:"
 
 #: Kinds whose texts are compared with a command or path, and how many of the latest notes are.
-_KINDS, _MOST = (NoteKind.DEAD_END, NoteKind.DECISION), 300
+_KINDS, _MAX_NOTES = (NoteKind.DEAD_END, NoteKind.DECISION), 300
 
 #: Most characters shown of a note.
 _EXCERPT = 400
 
 _IN_KINDS = ", ".join(f"'{kind.value}'" for kind in _KINDS)
-_LAST = (
-    f"d.id IN (SELECT id FROM documents WHERE kind IN ({_IN_KINDS}) ORDER BY id DESC LIMIT {_MOST})"
-)
+_LATEST_NOTES_CONDITION = f"d.id IN (SELECT id FROM documents WHERE kind IN ({_IN_KINDS}) ORDER BY id DESC LIMIT {_MAX_NOTES})"
 _RANKS = {NoteKind.DEAD_END.value: 0, NoteKind.DECISION.value: 1}
 _FAILURE_RANK, _OTHER_RANK = 2, 3
 
 #: Most notes that are parsed: more do not fit.
-_MOST_READ = 8
+_MAX_PARSED_NOTES = 8
 
 
 class CodeFile(NamedTuple):
@@ -130,13 +128,15 @@ def _find_naming(
 
     records = [
         record
-        for record in vault.view.keep("named in calls", lambda: vault.view.records(_LAST))
+        for record in vault.view.keep(
+            "named in calls", lambda: vault.view.records(_LATEST_NOTES_CONDITION)
+        )
         if _counts(vault, record)
         and _make_name(record) not in shown_names
         and names(record, read_text(vault, record.path, record.blob) or "")
     ]
     records.sort(key=lambda record: (_RANKS[record.kind], -record.changed))
-    for record in records[:_MOST_READ]:
+    for record in records[:_MAX_PARSED_NOTES]:
         if names(record, text := _read(vault, record)):  # Hidden text does not count.
             yield _show(record, text)
 

@@ -26,7 +26,7 @@ from vaultmem.services.hub.writers import may_name
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.pushed import NewCommit, read_difference
 
-_ASK = "leave it as it was, and ask a person to change it"
+_ASK_PERSON_REMEDY = "leave it as it was, and ask a person to change it"
 
 #: A file's blob in the common ancestor, in each parent, and in the commit; "" for none.
 _Versions = tuple[str, tuple[str, ...], str]
@@ -44,7 +44,7 @@ def check_agents(
         is_known = commit.commit not in new and not commit.agents
         for path, reason in _check_commit(visit, commit, is_known):
             subject = f"{show_path(path)} in {commit.commit[:9]}, by {show_path(names)}"
-            yield Refusal(subject, show_path(reason), _ASK)
+            yield Refusal(subject, show_path(reason), _ASK_PERSON_REMEDY)
 
 
 def _check_commit(

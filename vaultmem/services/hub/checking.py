@@ -17,10 +17,10 @@ from vaultmem.services.hub.repositories import list_repositories, set_up, settin
 from vaultmem.storage.git.bare import BareGit
 
 #: Age from which unreachable objects are dropped; those of a running push are newer.
-_GRACE = "1.hour.ago"
+_PRUNE_AGE = "1.hour.ago"
 
 #: Loose objects and packs from which git is slow with a repository.
-_LOOSE, _PACKS = 2_000, 50
+_MAX_LOOSE_OBJECTS, _MAX_PACKS = 2_000, 50
 
 _FIX = "`vaultmem hub check --fix`"
 
@@ -117,14 +117,14 @@ def _check_repository(
         remedy = "restore the folder from a backup, or push from a clone that is whole"
         return Check(name, Verdict.PROBLEM, str(error), remedy=remedy, fixed=tuple(fixed))
     facts = _count_objects(git)
-    if facts["count"] > _LOOSE or facts["packs"] > _PACKS:
+    if facts["count"] > _MAX_LOOSE_OBJECTS or facts["packs"] > _MAX_PACKS:
         if not fix:
             summary = f"{facts['count']:,} loose objects and {facts['packs']:,} packs make git slow"
             return Check(name, Verdict.WARNING, summary, remedy=_FIX)
-        git.run("gc", "--quiet", f"--prune={_GRACE}")
+        git.run("gc", "--quiet", f"--prune={_PRUNE_AGE}")
         fixed.append("objects packed")
     elif fix and b"dangling " in output:  # Such as of a removed proposal.
-        git.run("gc", "--quiet", f"--prune={_GRACE}")
+        git.run("gc", "--quiet", f"--prune={_PRUNE_AGE}")
         fixed.append("objects without a ref")
     kilobytes = facts["size"] + facts["size-pack"]
     return Check(name, message=f"whole, {kilobytes:,} kB", fixed=tuple(fixed))

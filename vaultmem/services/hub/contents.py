@@ -29,7 +29,9 @@ from vaultmem.storage.git.pushed import NewCommit, PushedChange
 #: Characters that are searched at once.
 _BATCH = 4_000_000
 
-_TAKE_OUT = "take it out of its commit (`git reset --soft`, and commit again), and renew it"
+_CREDENTIAL_REMEDY = (
+    "take it out of its commit (`git reset --soft`, and commit again), and renew it"
+)
 _ALLOW = "; if it is not one, put `gitleaks:allow` on its line"
 
 
@@ -90,7 +92,9 @@ def check_contents(visit: ReceivedPush, commits: Sequence[NewCommit]) -> Iterato
     """Yield new text that looks like a credential."""
     for change in dict.fromkeys(c for commit in commits for c in commit.changes if c.is_new):
         if (masked_path := mask_secrets(change.path)) != change.path:
-            yield Refusal(masked_path, "has a name that looks like a credential", _TAKE_OUT)
+            yield Refusal(
+                masked_path, "has a name that looks like a credential", _CREDENTIAL_REMEDY
+            )
     with _lay_rules(visit, visit.rules) as folder:
         for batch in _read_texts(visit, commits):
             try:
@@ -126,7 +130,7 @@ def _check_batch(
             if new_findings := _drop_known(visit, piece, findings):
                 lines = ", ".join(f"line {each.line} ({each.rule})" for each in new_findings[:5])
                 subject = f"{show_path(piece.change.path)} in {piece.commit.commit[:9]}"
-                remedy = _TAKE_OUT + (_ALLOW if piece.mark else "")
+                remedy = _CREDENTIAL_REMEDY + (_ALLOW if piece.mark else "")
                 yield Refusal(subject, f"{lines} looks like a credential", remedy)
 
 
@@ -209,7 +213,9 @@ def _read_texts(visit: ReceivedPush, commits: Iterable[NewCommit]) -> Iterator[l
         yield batch
 
 
-_AGAIN = "take it out of its commit (`git rebase -i`, or `git reset --soft` and commit again)"
+_FORBIDDEN_FILE_REMEDY = (
+    "take it out of its commit (`git rebase -i`, or `git reset --soft` and commit again)"
+)
 _KINDS = {"120000": "a symbolic link", "160000": "a repository inside the vault"}
 
 
@@ -218,7 +224,11 @@ def check_each(commits: Iterable[NewCommit]) -> Iterator[Refusal]:
     for commit in commits:
         for change in commit.changes:
             if change.mode and (reason := find_danger(change.path) or _find_kind(change)):
-                yield Refusal(f"{show_path(change.path)} in {commit.commit[:9]}", reason, _AGAIN)
+                yield Refusal(
+                    f"{show_path(change.path)} in {commit.commit[:9]}",
+                    reason,
+                    _FORBIDDEN_FILE_REMEDY,
+                )
 
 
 def check_form(commits: Iterable[NewCommit]) -> Iterator[Refusal]:

@@ -20,13 +20,13 @@ PREFIX = "vmhub_"
 _USE = 3600.0
 
 #: Seconds before expiry (or replacement) from which a token's holder is warned.
-SOON = 14 * 86_400.0
+EXPIRY_WARNING_SECONDS = 14 * 86_400.0
 
 #: Variables a server sets for the hook: the hub's folder, the grant's id, and the caller's origin.
 HUB, GRANT, ORIGIN = "VAULTMEM_HUB", "VAULTMEM_HUB_GRANT", "VAULTMEM_HUB_FROM"
 
 #: Most memory that git allocates at once: small data can unpack to any size.
-_LARGEST = "256m"
+_MAX_GIT_ALLOCATION = "256m"
 
 
 class GrantKind(StrEnum):
@@ -76,7 +76,9 @@ class Grant(NamedTuple):
 
     def ends_soon(self, now: float) -> bool:
         """Return whether the holder should ask for a new token."""
-        return bool(self.expires and (self.replaced_by or self.expires - now < SOON))
+        return bool(
+            self.expires and (self.replaced_by or self.expires - now < EXPIRY_WARNING_SECONDS)
+        )
 
 
 def may(grant: Grant, vault: str, scope: GrantScope, path: str | None = None) -> bool:
@@ -154,7 +156,7 @@ def build_pusher_environment(hub: Hub, grant: Grant, origin: str = "") -> dict[s
     `origin` is logged: an address, or "api" or "mcp".
     """
     variables = {HUB: str(hub.folder), GRANT: grant.id, ORIGIN: origin}
-    return variables | {"GIT_ALLOC_LIMIT": _LARGEST}
+    return variables | {"GIT_ALLOC_LIMIT": _MAX_GIT_ALLOCATION}
 
 
 def make_grant(

@@ -52,7 +52,7 @@ from vaultmem.storage.git.bare import BareGit
 ACCESS_NAME = "access.yaml"
 
 #: The folder of a repository outside a hub with its audit log and claims.
-_OWN = "vaultmem"
+_DATA_FOLDER = "vaultmem"
 
 #: Variables in which git hosts name the pusher, unless access.yaml names another one. Source:
 #: modules/repository/env.go of Gitea, whose names Forgejo keeps; `git help http-backend`.
@@ -63,7 +63,9 @@ _INTERNAL = "GITEA_INTERNAL_PUSH"
 #: Refs of pull requests, which these hosts push by themselves.
 _PULLS = b"refs/pull/"
 
-_REVOKED = Refusal("the token", "does not count (any more)", "ask the hub's owner for one")
+_INVALID_TOKEN_REFUSAL = Refusal(
+    "the token", "does not count (any more)", "ask the hub's owner for one"
+)
 
 _KEYS = ("version", "pusher", "people", "agents", "limits")
 
@@ -131,7 +133,13 @@ def find_access(
 def access_hub(hub: Hub, vault: str, id: str, origin: str, now: float) -> PushAccess:
     """Return the access of a push or write to a hub's vault, by a grant id."""
     return PushAccess(
-        hub, vault, id, origin, now, partial(find_pusher, hub, vault, id, now), _REVOKED
+        hub,
+        vault,
+        id,
+        origin,
+        now,
+        partial(find_pusher, hub, vault, id, now),
+        _INVALID_TOKEN_REFUSAL,
     )
 
 
@@ -171,7 +179,7 @@ def _find_by_file(
     limits = PushLimits(
         **{key: parse_limit(key, str(each), file.name) for key, each in rows.items()}
     )
-    hub = Hub(repository / _OWN, limits)
+    hub = Hub(repository / _DATA_FOLDER, limits)
     make_private_folder(hub.folder)
     make_private_folder(hub.folder / "audit")
     vault = environment.get(_REPOSITORY, "") or repository.name.removesuffix(".git")

@@ -36,7 +36,7 @@ _HOOK, _HOOK_MODULE = "pre-receive", "vaultmem.cli.push_check"
 VERSION = 1
 
 _FOLDERS = ("repositories", "removed", "hooks", "audit")
-_KNOWN = {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
+_HUB_ENTRY_NAMES = {*_FOLDERS, "grants.json", "claims.json", "hub.lock", "hub.lock.next"}
 
 #: Name prefix of a repository that is being made.
 MAKING = ".making-"
@@ -123,7 +123,9 @@ def make_hub(folder: Path) -> Hub:
     """
     if (folder / CONFIG_NAME).exists():
         raise RefusedError(f"{folder}: is a hub already; `vaultmem hub check` looks at it")
-    if folder.is_dir() and (other_files := {each.name for each in folder.iterdir()} - _KNOWN):
+    if folder.is_dir() and (
+        other_files := {each.name for each in folder.iterdir()} - _HUB_ENTRY_NAMES
+    ):
         raise RefusedError(
             f"{folder}: holds something else ({min(other_files)}); name an empty folder"
         )
@@ -399,7 +401,7 @@ def _read(line: bytes) -> AuditEntry | None:
 # The refusals of a push: subject, reason, and remedy.
 
 #: Most refusals that the pusher gets, and most refusals (and refs) that are logged.
-TOLD, KEPT = 20, 200
+MAX_REPORTED_REFUSALS, MAX_LOGGED_REFUSALS = 20, 200
 
 
 class Refusal(NamedTuple):

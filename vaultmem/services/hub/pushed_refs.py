@@ -15,15 +15,15 @@ from vaultmem.storage.git.machine_refs import REFS as MACHINES
 from vaultmem.storage.git.pushed import is_child
 from vaultmem.storage.lock import hold_lock
 
-_HEADS, _TAGS = "refs/heads/", "refs/tags/"
-PROPOSALS = f"{_HEADS}proposals/"
+_BRANCH_PREFIX, _TAG_PREFIX = "refs/heads/", "refs/tags/"
+PROPOSALS = f"{_BRANCH_PREFIX}proposals/"
 RESCUES = "refs/vaultmem/rescue/"
 
 _MACHINE = re.compile(rf"({MACHINES}[0-9a-f]{{16}})\.[1-9][0-9]{{0,5}}")
 _RESCUE = re.compile(rf"{RESCUES}[A-Za-z0-9-]+/[^/].*")
 _MAX_LENGTH = 200
 
-_ASK = "ask an owner of the vault"
+_ASK_OWNER_REMEDY = "ask an owner of the vault"
 
 
 class RefPurpose(Enum):
@@ -43,13 +43,13 @@ def find_place(visit: ReceivedPush, ref: str) -> RefPurpose | None:
         return RefPurpose.VAULT
     if ref.startswith(PROPOSALS):
         return RefPurpose.PROPOSAL if ref.count("/") >= 4 else None
-    if ref.startswith(_HEADS):
+    if ref.startswith(_BRANCH_PREFIX):
         return (
             None
-            if ref == f"{_HEADS}HEAD" or ref.startswith(f"{_HEADS}refs/")
+            if ref == f"{_BRANCH_PREFIX}HEAD" or ref.startswith(f"{_BRANCH_PREFIX}refs/")
             else RefPurpose.BRANCH
         )
-    if ref.startswith(_TAGS):
+    if ref.startswith(_TAG_PREFIX):
         return RefPurpose.TAG
     if _MACHINE.fullmatch(ref):
         return RefPurpose.MACHINE
@@ -146,7 +146,7 @@ def _check_vault(visit: ReceivedPush, update: RefUpdate) -> Told | None:
     if update.is_removal:
         return "is the vault's own branch", "take the vault out with `vaultmem hub remove`"
     if not visit.may(GrantScope.WRITE):
-        remedy = _how_to_propose(visit) if visit.may(GrantScope.PROPOSE) else _ASK
+        remedy = _how_to_propose(visit) if visit.may(GrantScope.PROPOSE) else _ASK_OWNER_REMEDY
         return "you may not write to it", remedy
     return None
 
@@ -175,7 +175,7 @@ def _check_machine(
     visit: ReceivedPush, update: RefUpdate, place: RefPurpose, claims: Mapping[str, str]
 ) -> Told | None:
     if not visit.may(GrantScope.WRITE):
-        return f"is {place.value}, and you may not write here", _ASK
+        return f"is {place.value}, and you may not write here", _ASK_OWNER_REMEDY
     name = claim_of(update.ref)
     owner = claims.get(name, "")
     if owner not in {"", visit.grant.name} and not (update.is_removal and visit.owns):
@@ -183,7 +183,7 @@ def _check_machine(
     if not owner and not update.is_new and not visit.owns:
         return "belongs to another machine", "`vaultmem sync` makes one of your own"
     if place is RefPurpose.MACHINE and not (update.is_removal or visit.may(GrantScope.WRITE, "")):
-        return f"is {place.value}, and you may write only to folders of it", _ASK
+        return f"is {place.value}, and you may write only to folders of it", _ASK_OWNER_REMEDY
     prefix = MACHINES if place is RefPurpose.MACHINE else RESCUES
     own_refs = [
         each
@@ -191,7 +191,7 @@ def _check_machine(
         if user == visit.grant.name and each.startswith(prefix)
     ]
     if not owner and len(own_refs) >= visit.limits.rescues:
-        return f"you have {len(own_refs)} of these here", f"{_ASK} to remove old ones"
+        return f"you have {len(own_refs)} of these here", f"{_ASK_OWNER_REMEDY} to remove old ones"
     return None
 
 
@@ -206,7 +206,7 @@ def _how_to_follow(place: RefPurpose | None) -> str:
 
 
 def _show(ref: str) -> str:
-    return one_line(mask_secrets(ref.removeprefix(_HEADS)))[:_MAX_LENGTH]
+    return one_line(mask_secrets(ref.removeprefix(_BRANCH_PREFIX)))[:_MAX_LENGTH]
 
 
 FILE_NAME, _KEY = "claims.json", "claims"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import PushAccess, find_access, is_hosts_own
 from vaultmem.services.hub.hub_folder import (
-    KEPT,
-    TOLD,
+    MAX_LOGGED_REFUSALS,
+    MAX_REPORTED_REFUSALS,
     AuditEntry,
     Hub,
     RefUpdate,
@@ -63,14 +63,15 @@ def receive(
     if is_hosts_own(environment, refs):
         return Received([], False)
     access = find_access(repository, environment, access_file, now)
-    most = max(access.hub.limits.push_refs + 1, KEPT)  # Above it, all are refused.
+    most = max(access.hub.limits.push_refs + 1, MAX_LOGGED_REFUSALS)  # Above it, all are refused.
     updates = [_parse(line) for line in islice(BytesIO(lines), most)]
     git = BareGit(repository, environment, access.hub.limits.seconds)
     refusals, late_updates = check_updates(access, git, updates, limit_time)
     remarks = [
-        f"{each.ref}: another push came first; {FETCH_FIRST}" for each in late_updates[:TOLD]
+        f"{each.ref}: another push came first; {FETCH_FIRST}"
+        for each in late_updates[:MAX_REPORTED_REFUSALS]
     ]
-    return Received(cut_refusals(refusals, TOLD) or remarks, bool(refusals))
+    return Received(cut_refusals(refusals, MAX_REPORTED_REFUSALS) or remarks, bool(refusals))
 
 
 def check_updates(
@@ -114,8 +115,8 @@ def record_push(
 ) -> None:
     """Log the outcome of some updates, if there are any."""
     if updates:
-        refs = [each._asdict() for each in updates[:KEPT]]
-        details = {"refs": refs, "refused": cut_refusals(refusals, KEPT)}
+        refs = [each._asdict() for each in updates[:MAX_LOGGED_REFUSALS]]
+        details = {"refs": refs, "refused": cut_refusals(refusals, MAX_LOGGED_REFUSALS)}
         fields = name, access.id, access.origin
         record(
             access.hub, AuditEntry(access.now, *fields, "push", (access.vault,), outcome, details)

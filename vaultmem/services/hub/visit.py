@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: Refs whose commits are not checked like a branch's: of machines, and a host's pull requests.
-_UNCHECKED = (MACHINES, "refs/pull/")
+_UNCHECKED_PREFIXES = (MACHINES, "refs/pull/")
 
 
 class ReceivedPush:
@@ -83,7 +83,7 @@ class ReceivedPush:
         """Arguments for git that exclude checked commits; refs of machines count as unchecked."""
         if self.remote:
             return ("--not", f"--remotes={self.remote}")
-        return ("--not", *(f"--exclude={each}*" for each in _UNCHECKED), "--all")
+        return ("--not", *(f"--exclude={each}*" for each in _UNCHECKED_PREFIXES), "--all")
 
     @cached_property
     def tip(self) -> str:

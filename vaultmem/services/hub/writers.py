@@ -19,7 +19,7 @@ from vaultmem.storage.git.pushed import NewCommit
 
 #: A date with a valid zone; and the end of 2099, in seconds since the epoch.
 _DATE = re.compile(r"(\d{1,10}) [+-](?:0\d|1[0-4])[0-5]\d")
-_LAST = 4_102_444_800
+_MAX_TIMESTAMP = 4_102_444_800
 
 
 class _Rules(NamedTuple):
@@ -65,7 +65,7 @@ def _format_line(commit: CommitObject, line: int) -> str:
 def _is_date(text: str) -> bool:
     """Return whether a commit date is in 1970 to 2099, with a valid zone."""
     match = _DATE.fullmatch(text)
-    return match is not None and int(match[1]) < _LAST
+    return match is not None and int(match[1]) < _MAX_TIMESTAMP
 
 
 def _make_rules(visit: ReceivedPush) -> _Rules:

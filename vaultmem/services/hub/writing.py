@@ -16,7 +16,14 @@ from vaultmem.errors import ForbiddenError, SystemFailureError
 from vaultmem.services.fleet.clones import Clones, Work, push_ref
 from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import PushIdentity, access_hub
-from vaultmem.services.hub.hub_folder import KEPT, TOLD, RefUpdate, Refusal, cut_refusals, read_hub
+from vaultmem.services.hub.hub_folder import (
+    MAX_LOGGED_REFUSALS,
+    MAX_REPORTED_REFUSALS,
+    RefUpdate,
+    Refusal,
+    cut_refusals,
+    read_hub,
+)
 from vaultmem.services.hub.receiving import check_updates, record_push
 from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.services.syncing.sync_place import ORIGIN
@@ -65,7 +72,7 @@ def move_ref(
 
 def reject_write(refusals: Sequence[Refusal]) -> ForbiddenError:
     """Return the error for a write that the check rejects."""
-    reasons = "; ".join(cut_refusals(refusals, TOLD))
+    reasons = "; ".join(cut_refusals(refusals, MAX_REPORTED_REFUSALS))
     return ForbiddenError(f"not written: the hub's push check rejects it: {reasons}")
 
 
@@ -114,7 +121,7 @@ def write_checked(
         result = clones.write(name, work, settings, identity, branch, publish)
     except Exception as failure:  # noqa: BLE001  The caller gets it, and it is logged.
         error = failure
-    reasons = cut_refusals(refusals, KEPT)
+    reasons = cut_refusals(refusals, MAX_LOGGED_REFUSALS)
     return HubWriteResult(
         result, error, tuple(moved_updates), tuple(pending_updates), tuple(reasons)
     )

@@ -175,7 +175,7 @@ def supersede_several(
 
 
 #: Minimum similarity, 0 to 1, for another note to replace a note.
-_ALL = 0.95
+_MIN_STATED_SHARE = 0.95
 
 
 def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
@@ -232,7 +232,7 @@ def _is_stated(note: Note, file: Note, is_same: bool) -> bool:
     if is_foreign or file.state not in OPEN_STATES:
         return False
     file_text = KnownText(file.visible_body, file.title)
-    return is_same or compare_texts(note.visible_body, file_text).is_said(_ALL)
+    return is_same or compare_texts(note.visible_body, file_text).is_said(_MIN_STATED_SHARE)
 
 
 def chain_edits(edits: Sequence[Edit]) -> Edit:

@@ -281,7 +281,7 @@ def _find_ignored(root: Path, paths: list[str]) -> set[str]:
 
 
 #: Marker file of a new repository without a commit.
-_BEGUN = "new-repository"
+_NEW_REPOSITORY_MARKER = "new-repository"
 
 #: Seconds after the last save before edits are committed, if the owner enables it.
 EDITS_AFTER_SECONDS = 600
@@ -339,7 +339,7 @@ def create_vault(
         raise SystemFailureError(f"{folder}: cannot be made ({error.strerror})") from error
     fresh = not any(name for name in folder.iterdir() if name.name != ".git")
     vault = open_vault(folder, **settings)
-    marker = vault.state_folder / _BEGUN
+    marker = vault.state_folder / _NEW_REPOSITORY_MARKER
     is_resumed = marker.exists()
     new_repository = is_resumed or find_git_folder(vault.root) is None
     from vaultmem.storage.git.setup import install_driver

@@ -23,7 +23,7 @@ from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.vault import Vault
 
 #: Maximum sections that a query can select.
-_MOST = 1_000
+_MAX_SECTIONS = 1_000
 
 
 class Selection(NamedTuple):
@@ -111,7 +111,7 @@ def _find_wanted(
 
 def _find_asked(vault: Vault, query: str) -> set[str]:
     """Return the notes with a section that contains every word of the query."""
-    recall_query = parse_query(query, _MOST, NoteFilter(any_state=True))
+    recall_query = parse_query(query, _MAX_SECTIONS, NoteFilter(any_state=True))
     if not recall_query.terms:
         raise RefusedError(f'"{query}" has no word that can be looked for')
     needed_terms = set(recall_query.terms)

@@ -165,7 +165,7 @@ def _is_limit(text: str, name: str) -> bool:
 
 # Change a note with the caller's permissions: its properties, one passage, or all text.
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 
 
 class NoteUpdate(NamedTuple):
@@ -175,7 +175,7 @@ class NoteUpdate(NamedTuple):
     `superseded_by` names notes that replace this one, for a `reason`.
     """
 
-    properties: Mapping[str, Any] = _NOTHING
+    properties: Mapping[str, Any] = _NO_PROPERTIES
     text: str | None = None
     old_text: str = ""
     new_text: str | None = None

@@ -25,11 +25,11 @@ from vaultmem.vault import Vault
 # because the original file still exists, nor does a template that many notes started from.
 
 #: Maximum commits between the two halves of a move.
-_NEAR = 20
+_MAX_MOVE_COMMITS = 20
 #: Minimum share of lines that a moved note keeps.
-_ALIKE = 0.8
+_MIN_SAME_LINE_SHARE = 0.8
 #: Maximum additions to compare with one removal.
-_MOST = 200
+_MAX_ADDITIONS = 200
 _EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 
@@ -143,18 +143,21 @@ class _Moves:
         )
 
     def _find_alike(self, removal: FileChange, additions: list[FileChange]) -> str:
-        if not 0 < len(additions) <= _MOST:
+        if not 0 < len(additions) <= _MAX_ADDITIONS:
             return ""
         blobs = [removal.old_blob, *(each.blob for each in additions)]
         counts = [count_lines(data) for _, data in self._vault.history.objects.read_all(blobs)]
         shares = [_share(counts[0], new) for new in counts[1:]]
         best = max(range(len(additions)), key=shares.__getitem__)
-        return additions[best].path if shares[best] >= _ALIKE else ""
+        return additions[best].path if shares[best] >= _MIN_SAME_LINE_SHARE else ""
 
 
 def _near(number: int) -> list[int]:
     """Return the numbers of the commits around one, nearest first."""
-    return sorted(range(number - _NEAR, number + _NEAR + 1), key=lambda at: abs(at - number))
+    return sorted(
+        range(number - _MAX_MOVE_COMMITS, number + _MAX_MOVE_COMMITS + 1),
+        key=lambda at: abs(at - number),
+    )
 
 
 def _share(old: Counter[str], new: Counter[str]) -> float:

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 FOLDER = parse_note_path("notes/preferences")
 
 #: Maximum proposals from one memory or session.
-_MOST = 20
+_MAX_PROPOSALS = 20
 
 
 class PreferenceProposal(NamedTuple):
@@ -91,7 +91,7 @@ def propose_standing_preferences(
     state: NoteState = NoteState.CANDIDATE,
 ) -> tuple[PreferenceProposal, ...]:
     """Add a preference note for each preference that no note of any state contains."""
-    wishes = list(wishes)[:_MOST]
+    wishes = list(wishes)[:_MAX_PROPOSALS]
     if not wishes:
         return ()
     from vaultmem.core.similarity.compare import KnownText
@@ -150,7 +150,7 @@ def _is_barred(vault: Vault, text: str, preferences: Iterable[KnownText]) -> boo
 _DEAD_ENDS = parse_note_path("notes/dead-ends")
 
 #: Maximum dead ends of one session, including those that its agent wrote.
-_MOST_DEAD_ENDS = 3
+_MAX_DEAD_ENDS = 3
 
 
 class DeadEndProposal(NamedTuple):
@@ -170,7 +170,7 @@ def propose_dead_ends(
     vault, names, proposals = change.seen, set[str](), list[DeadEndProposal]()
     records = vault.view.records(f"d.kind = '{NoteKind.DEAD_END.value}'")
     texts = [read_text(vault, each.path, each.blob) or "" for each in records]
-    limit = _MOST_DEAD_ENDS - sum(each.session == vault.author.session for each in records)
+    limit = _MAX_DEAD_ENDS - sum(each.session == vault.author.session for each in records)
     link = NewLinks(vault).in_property(source, f"{_DEAD_ENDS}/new.md")
     for title, text in dead_ends:
         quotes = re.findall("`[^`]+`", text.partition("\n")[0])

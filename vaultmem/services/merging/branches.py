@@ -22,7 +22,7 @@ from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import UnsafeFileError, find_max_bytes, read_file
 from vaultmem.storage.git.checkout import follow_index, list_staged, unstage
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
-from vaultmem.storage.git.git_locks import PATIENCE
+from vaultmem.storage.git.git_locks import MAX_LOCK_AGE_SECONDS
 from vaultmem.storage.git.head import GitHead, read_refs
 from vaultmem.storage.git.refs import Branch, RefTarget
 from vaultmem.storage.git.repository import find_checkout
@@ -337,7 +337,7 @@ def unstage_committed(vault: Vault) -> None:
 
     def work(_: Transaction) -> None:
         staged = [x for x in list_staged(history, removed=False) if x.startswith(history.prefix)]
-        if not staged or history.obstacle(patience=PATIENCE):
+        if not staged or history.obstacle(patience=MAX_LOCK_AGE_SECONDS):
             return
         pending = find_pending(vault)
         uncommitted_paths = {
@@ -354,7 +354,7 @@ def check_idle(vault: Vault, action: str, may_be_detached: bool = False) -> None
     Raises:
         PendingError: one is; the text names the command.
     """
-    if obstacle := vault.history.obstacle(may_be_detached, PATIENCE):
+    if obstacle := vault.history.obstacle(may_be_detached, MAX_LOCK_AGE_SECONDS):
         raise PendingError(f"not {action}: {obstacle}")
 
 
@@ -440,7 +440,7 @@ def _choose_backup_ref(vault: Vault, name: str) -> str:
 PROPOSALS = "proposals/"
 
 #: One ref per decided proposal, at the deciding commit: COMMIT OF THE PROPOSAL/NAME.
-_DECIDED = "refs/vaultmem/decided/"
+_DECISION_PREFIX = "refs/vaultmem/decided/"
 
 _NAME = re.compile(rf"(?:[^/]+/)?({PROPOSALS}[^/]+/.+)")
 
@@ -506,12 +506,16 @@ def reject_branch(vault: Vault, name: str, commit: str, reason: str) -> CommitRe
 def mark_decided(vault: Vault, name: str, commit: str, by: str) -> None:
     """Mark a branch as decided by a commit, if its `name`, as users write it, is a proposal's."""
     if match := _NAME.fullmatch(name):
-        vault.history.git.run("update-ref", f"{_DECIDED}{commit}/{match[1]}", by)
+        vault.history.git.run("update-ref", f"{_DECISION_PREFIX}{commit}/{match[1]}", by)
 
 
 def list_decided(vault: Vault) -> list[ProposalDecision]:
     """Return the proposals decided here that the remote might still have."""
-    out = vault.history.git.run("for-each-ref", "--format=%(objectname) %(refname)", _DECIDED)
+    out = vault.history.git.run(
+        "for-each-ref", "--format=%(objectname) %(refname)", _DECISION_PREFIX
+    )
     rows = (line.partition(" ") for line in out.splitlines())
-    fields = ((mark, *mark.removeprefix(_DECIDED).partition("/"), by) for by, _, mark in rows)
+    fields = (
+        (mark, *mark.removeprefix(_DECISION_PREFIX).partition("/"), by) for by, _, mark in rows
+    )
     return [ProposalDecision(mark, name, commit, by) for mark, commit, _, name, by in fields]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vaultmem.core.merging.merge_note import get_author_name, is_note, merge_texts
 from vaultmem.core.merging.text import Conflict, DiscardedValue
 from vaultmem.core.notes.conflict import (
-    REMOVED,
+    REMOVED_NOTE,
     Callout,
     Placed,
     Speaker,
@@ -31,7 +31,7 @@ from vaultmem.storage.git.refs import RefTarget
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
 
-_SHOWN = 400
+_MAX_SHOWN_CHARS = 400
 
 
 class Twin(NamedTuple):
@@ -299,7 +299,7 @@ def _merge_tables(base_text: str | None, our_text: str | None, their_text: str |
 
 def _describe_removed(text: str, remover: Speaker) -> str:
     body = read_frontmatter(text).body
-    callout = Callout(REMOVED, remover)
+    callout = Callout(REMOVED_NOTE, remover)
     if callout in (each.callout for each in find_callouts(text, body)):
         return text
     place = 0 if body or not text.startswith("---") else text.count("\n") + 1
@@ -318,7 +318,7 @@ def hide_secrets(vault: Vault, conflict: Conflict) -> Conflict:
 def _show(vault: Vault, path: str, text: str) -> str:
     if not vault.config.allows_secrets(path) and find_secrets(text):
         return "(looks like a credential)"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+    return text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + " ..."
 
 
 def add_authors(

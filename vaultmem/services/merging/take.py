@@ -51,7 +51,7 @@ from vaultmem.storage.git.trees import find_entry
 from vaultmem.storage.journal import Author
 from vaultmem.vault import Vault
 
-_NEW = "100644"
+_NEW_FILE_MODE = "100644"
 
 
 class _Taken(NamedTuple):
@@ -224,7 +224,7 @@ def _draft(
         old = find_entry(vault.history, head, each.path) if head else None
         if (old.blob if old else "") != each.local_blob:
             raise ConflictError(f"{each.path}: another process changed it; try again")
-        mode = old.mode if old else _NEW
+        mode = old.mode if old else _NEW_FILE_MODE
         if blob_id(each.data) != each.local_blob:
             drafts.append(_draft_take(vault, target, each, mode, at))
         if each.promoted != each.data:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vaultmem.core.commit_message import format_files
 from vaultmem.core.merging.text import ConflictChoice, resolve_callouts
 from vaultmem.core.notes.conflict import (
-    REMOVED,
+    REMOVED_NOTE,
     Callout,
     Placed,
     Speaker,
@@ -107,7 +107,7 @@ def describe_conflicts_in(note: Note) -> list[Unsettled]:
 def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: int) -> Unsettled:
     callout = placed.callout
     our_lines = lines[max(placed.place - callout.our_line_count, 0) : placed.place]
-    our_text = "" if callout.verb == REMOVED else "".join(our_lines)
+    our_text = "" if callout.verb == REMOVED_NOTE else "".join(our_lines)
     return Unsettled(
         *(str(note.path), number, first + placed.line, callout.verb, *callout.speaker),
         *(our_text, "".join(f"{line}\n" for line in callout.lines), note.state.value),
@@ -130,7 +130,7 @@ def resolve_conflicts(
     def settle(note: Note) -> str | None:
         conflicts = _choose(note, number)
         verbs = {each.verb for each in conflicts}
-        if choice is ConflictChoice.THEIRS and REMOVED in verbs:
+        if choice is ConflictChoice.THEIRS and REMOVED_NOTE in verbs:
             return None
         body = resolve_callouts(note.body, choice, [each.number for each in conflicts])
         return note.text[: note.frontmatter.body] + body
@@ -200,14 +200,18 @@ def _resolve(
 # After `git stash pop`, `git checkout -m` or `git apply -3` no operation is in progress: the
 # resolved files are uncommitted changes.
 
-_GONE = "0" * 40
+_NULL_ID = "0" * 40
 
 #: The commit that git replays, by command; it has their side.
-_REPLAYED = {"rebase": "REBASE_HEAD", "cherry-pick": "CHERRY_PICK_HEAD", "revert": "REVERT_HEAD"}
+_REPLAY_HEADS = {
+    "rebase": "REBASE_HEAD",
+    "cherry-pick": "CHERRY_PICK_HEAD",
+    "revert": "REVERT_HEAD",
+}
 
-_NAMED = re.compile(r"branch '([^'\n]+)'")
+_QUOTED_BRANCH = re.compile(r"branch '([^'\n]+)'")
 #: The suffix git adds to a file that it moved out of another folder's way.
-_ASIDE = re.compile(r"~[^/~]+$")
+_MOVED_FILE_SUFFIX = re.compile(r"~[^/~]+$")
 
 #: Files in conflict by their path in the vault.
 _Open = dict[str, Unmerged]
@@ -280,7 +284,7 @@ def describe_next_step(vault: Vault) -> str:
         return "`vaultmem resolve` shows what else is in conflict."
     if operation == "merge":
         return "`vaultmem resolve --all` commits the merge."
-    if operation in {*_REPLAYED, "am"}:
+    if operation in {*_REPLAY_HEADS, "am"}:
         option = "continue" if list_staged(vault.history) else "skip"
         return f"`git {operation} --{option}` goes on."
     return "`vaultmem checkpoint NOTE` commits it."
@@ -303,7 +307,7 @@ def _find_source(vault: Vault) -> RefTarget:
         message = (folder / "MERGE_MSG").read_text(encoding="utf-8", errors="replace")
     except OSError:
         message = ""
-    match = _NAMED.search(message.partition("\n")[0])
+    match = _QUOTED_BRANCH.search(message.partition("\n")[0])
     return source._replace(name=match[1]) if match else source
 
 
@@ -329,7 +333,7 @@ def _choose_files(
         elif merged.get(path) == automatic.get(path):
             files[path] = file
     for path, unmerged in unmerged_files.items():
-        is_left = bool(unmerged.ours or unmerged.theirs) and not _ASIDE.search(path)
+        is_left = bool(unmerged.ours or unmerged.theirs) and not _MOVED_FILE_SUFFIX.search(path)
         if path not in draft.files and not is_left:
             files[path] = None
     return files
@@ -375,7 +379,7 @@ def _find_theirs(vault: Vault, head: str) -> tuple[RefTarget, tuple[int, Speaker
     operation = find_operation(vault.history.git_folder)
     if operation == "merge":
         return refs.resolve(_read_id(vault, "MERGE_HEAD"))._replace(name=""), None
-    if commit := _read_id(vault, _REPLAYED.get(operation, "")):
+    if commit := _read_id(vault, _REPLAY_HEADS.get(operation, "")):
         back = "^" if operation == "revert" else ""
         return refs.resolve(commit + back)._replace(name=""), None
     now, person = vault.local_time(), vault.history.person().identity.name
@@ -500,7 +504,7 @@ def _stage_files(vault: Vault, files: Mapping[str, File], unmerged_files: _Open)
     lines: list[str] = []
     for path, file in files.items():
         if path in unmerged_files or file is None:
-            lines.append(f"0 {_GONE}\t{prefix}{path}\0")
+            lines.append(f"0 {_NULL_ID}\t{prefix}{path}\0")
         if file is not None:
             blob = git.run("hash-object", "-w", "--stdin", stdin=file[1])
             lines.append(f"{file[0]} {blob}\t{prefix}{path}\0")

@@ -11,7 +11,7 @@ from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.division import (
-    MANY,
+    MAX_NAMED_VAULTS,
     build_vault_part,
     group_by_vault,
     label_vaults,
@@ -124,7 +124,7 @@ def list_recent(vault: Vault, has_sessions: bool) -> list[NoteRecord]:
 
 
 #: Number of first hits whose next note is added, and its share of the hit's score.
-_FIRST, _SHARE = 5, 0.7
+_MAX_NEIGHBOURS, _NEIGHBOUR_SHARE = 5, 0.7
 
 
 def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list[Hit]:
@@ -135,7 +135,7 @@ def add_next(vault: Vault, hits: Sequence[Hit], note_filter: NoteFilter) -> list
     Notes that are hits themselves are not moved.
     """
     keys = {hit.local_key for hit in hits}
-    neighbours = _find_next(vault, note_filter, hits[:_FIRST])
+    neighbours = _find_next(vault, note_filter, hits[:_MAX_NEIGHBOURS])
     ordered: list[Hit] = []
     for hit in hits:
         ordered.append(hit)
@@ -163,7 +163,7 @@ def _find_next(
         for record, section in places.values():
             if (text := read_section(vault, record, section)) is not None:
                 refs = add_refs(vault, record)
-                score, path = _SHARE * hit.score, hit.record.path
+                score, path = _NEIGHBOUR_SHARE * hit.score, hit.record.path
                 next_hit = Hit(record, section, text, score, (), 0.0, 1.0, refs, answered_note=path)
                 next_hits[hit.local_key] = next_hit
     return next_hits
@@ -205,7 +205,7 @@ def _read_topic(text: str) -> str:
 
 
 #: Maximum sections of a pack if probably nothing answers: as many as recall lists.
-_NEAREST = 10
+_MAX_WEAK_SECTIONS = 10
 
 
 class AskPack(NamedTuple):
@@ -305,7 +305,7 @@ def prepare_pack(
             _describe_other_project(vaults, query, match_strength, request) if request.waits else ()
         )
     if match_strength is MatchStrength.NONE:
-        relevant = relevant[:_NEAREST]
+        relevant = relevant[:_MAX_WEAK_SECTIONS]
     if is_asked:  # Recent notes are no matches, so none can answer them.
         relevant = vaults.change(relevant, add_next, query.filter)
     relevant = order_by_worth(relevant)
@@ -362,8 +362,8 @@ def _list_pinned(
     tokens for an answer.
     """
     names = [*dict.fromkeys([vaults.names[0], *(hit.vault for hit in relevant)])]
-    if len(vaults.names) > MANY:
-        arguments = {name: (nth < MANY,) for nth, name in enumerate(names)}
+    if len(vaults.names) > MAX_NAMED_VAULTS:
+        arguments = {name: (nth < MAX_NAMED_VAULTS,) for nth, name in enumerate(names)}
     else:
         arguments = dict.fromkeys(vaults.names, (True,))
     results = vaults.run(list_own, arguments)

@@ -59,7 +59,7 @@ class Bisected(NamedTuple):
     untested: int
 
 
-_NOTHING: Mapping[str, JudgedCommit] = MappingProxyType({})
+_NO_JUDGED_COMMITS: Mapping[str, JudgedCommit] = MappingProxyType({})
 
 #: Called with each finished step and the approximate number of steps left.
 OnStep = Callable[[JudgedCommit, int], None]
@@ -118,7 +118,7 @@ def search_history(
     good: str,
     bad: str,
     expected: Expectation,
-    judged_commits: Mapping[str, JudgedCommit] = _NOTHING,
+    judged_commits: Mapping[str, JudgedCommit] = _NO_JUDGED_COMMITS,
 ) -> Generator[tuple[JudgedCommit, int], None, FirstBad]:
     """Yield the steps of `bisect_history` with the approximate number left; return the result.
 

@@ -14,7 +14,7 @@ from vaultmem.services.projects.project_table import find_project, read_projects
 from vaultmem.vault import Vault
 
 #: The word of `--project` for the notes of all projects.
-ALL = "all"
+ALL_PROJECTS = "all"
 
 
 def view_projects(vaults: Sequence[Vault], project: str = "") -> list[Vault]:
@@ -29,7 +29,7 @@ def view_projects(vaults: Sequence[Vault], project: str = "") -> list[Vault]:
         NoteNotFoundError: there is no project of that name.
         VaultError: a table of projects cannot be read.
     """
-    if project == ALL:
+    if project == ALL_PROJECTS:
         return [_view(each, None) for each in vaults]
     if project:
         _check_name(vaults, project)

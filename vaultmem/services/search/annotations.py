@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from vaultmem.services.search.link_walk import LinkGraph
 
 #: The label of a section that states a wish, until the owner has decided about it.
-WISH = "what the user wants, not promoted"
+WISH_LABEL = "what the user wants, not promoted"
 
 #: The share of a wish that a preference must state to match it.
-_SAID = 0.75
+_MIN_STATED_SHARE = 0.75
 
 
 def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
@@ -63,13 +63,13 @@ def add_cautions(vault: Vault, hits: Sequence[Hit], at: float) -> list[Hit]:
 
 
 def _add_wishes(vault: Vault, hits: Sequence[Hit], cautions: Sequence[str]) -> list[str]:
-    """Return the cautions, with `WISH` for each section that states an open wish."""
+    """Return the cautions, with `WISH_LABEL` for each section that states an open wish."""
     open_wishes = list_open_wishes(vault, [hit.record for hit in hits])
     labels = []
     for hit, caution in zip(hits, cautions, strict=True):
         text = " ".join(hit.text.split())
         is_wish = any(wish in text for wish in open_wishes.get(hit.record.document, ()))
-        labels.append("; ".join(filter(None, (caution, WISH if is_wish else ""))))
+        labels.append("; ".join(filter(None, (caution, WISH_LABEL if is_wish else ""))))
     return labels
 
 
@@ -104,7 +104,7 @@ def is_known_wish(wish: str, preferences: Iterable[KnownText]) -> bool:
     candidates = (
         e for e in preferences if 2 * len(terms & _find_terms(f"{e.title}\n{e.text}")) >= len(terms)
     )
-    return any(compare_texts(wish, each).is_said(_SAID) for each in candidates)
+    return any(compare_texts(wish, each).is_said(_MIN_STATED_SHARE) for each in candidates)
 
 
 @lru_cache(maxsize=1024)  # Each wish is compared with the same preferences.

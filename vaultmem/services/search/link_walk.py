@@ -223,7 +223,7 @@ def check_place(graph: LinkGraph, found_link: FoundLink) -> FoundLink:
 
 
 #: The number of best sections whose links are followed.
-_FOLLOWED = 10
+_MAX_FOLLOWED_SECTIONS = 10
 
 _Key = tuple[int, int]
 
@@ -240,7 +240,7 @@ def expand_hits(vault: Vault, hits: Sequence[Hit], query: RecallQuery) -> list[H
     hits_by_key = {hit.local_key: hit for hit in hits}
     places: dict[_Key, tuple[NoteRecord, SectionRecord]] = {}
     links: dict[_Key, list[_Key]] = {}
-    for hit in hits[:_FOLLOWED]:
+    for hit in hits[:_MAX_FOLLOWED_SECTIONS]:
         for found_link in graph.links_of(hit.record.document):
             if _is_in(hit, found_link) and (place := _find_place(vault, graph, query, found_link)):
                 key = (place[0].document, place[1].ordinal)

@@ -29,7 +29,7 @@ from vaultmem.core.search.terms import list_stop_terms, split_words, stem_word
 from vaultmem.core.text.paths import DREAMS
 from vaultmem.errors import VaultError
 from vaultmem.services.search.rerank import Reranker
-from vaultmem.services.search.score import DEEPEST, Depth, Scorer, widen_query
+from vaultmem.services.search.score import MAX_SEARCHED_SECTIONS, Depth, Scorer, widen_query
 from vaultmem.services.search.search import merge_hits
 from vaultmem.services.search.valid_spans import find_span, has_limits, order_valid
 from vaultmem.services.search.vault_set import VaultSet, label_vault
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.refs import Branch
 
 #: The most misspelt words that are looked up.
-_MISSPELT = 5
+_MAX_MISSPELT_WORDS = 5
 
 #: The most distinct terms of a query in which an unknown one counts as misspelt, unless all are
 #: unknown. In a longer query, it is more often a word that the vault does not contain.
-_FEW = 6
+_MAX_SPELLCHECK_TERMS = 6
 
 
 @retries_after_rebuild
@@ -91,7 +91,7 @@ def find_hits(
 
 
 #: Additional hits to read if some are not valid any more.
-MORE = 20
+EXTRA_HITS = 20
 
 
 def _find_known(
@@ -114,7 +114,7 @@ def _find_known(
         query, statistics = corrected, vaults.count(corrected)
     hits = find_sections(vaults, query, statistics, limit, by_note, dense, reranker)
     if has_limits(hits):  # Valid hits beyond `limit` can move up.
-        more = limit + MORE
+        more = limit + EXTRA_HITS
         hits = find_sections(vaults, query, statistics, more, by_note, dense, reranker)
     return query._replace(filter=note_filter), order_by_validity(vaults, hits, past)[:limit]
 
@@ -171,7 +171,7 @@ def _search_deep(
             depth = depth._replace(best=scores[0], least=scores[-1], read=best_scores[-1])
         hits_by_vault = vaults.search(query, statistics, depth, dense)
         is_enough = not depth.by_note or sum(len(hits) for _, hits in hits_by_vault) >= depth.hits
-        if is_enough or len(scores) < count or query.limit >= DEEPEST:
+        if is_enough or len(scores) < count or query.limit >= MAX_SEARCHED_SECTIONS:
             return hits_by_vault
         query = widen_query(query)
 
@@ -200,13 +200,16 @@ def _replace_unknown(vaults: VaultSet, query: RecallQuery, statistics: Statistic
     is_known = {term: statistics.counts[term] > 0 for term in different}
     is_alone = not any(is_known.values())
     if all(is_known.values()) or (
-        len(is_known) > _FEW and (not is_alone or any(map(statistics.totals.get, different)))
+        len(is_known) > _MAX_SPELLCHECK_TERMS
+        and (not is_alone or any(map(statistics.totals.get, different)))
     ):
         return query
     from vaultmem.core.search.eligible import measure_distance
 
     words = dict.fromkeys(split_words(query.text))
-    unknown_words = [word for word in words if not is_known.get(stem_word(word), True)][:_MISSPELT]
+    unknown_words = [word for word in words if not is_known.get(stem_word(word), True)][
+        :_MAX_MISSPELT_WORDS
+    ]
     neighbours = vaults.count(query, unknown_words, is_alone).near if unknown_words else {}
     replacements = {
         word: min(
@@ -294,7 +297,7 @@ _BRANCHES = 5
 _QUOTED = 100
 
 #: States to search if nothing else answers; archived notes are searched anyway.
-_LAID_ASIDE = frozenset({NoteState.DEPRECATED})
+_FALLBACK_STATES = frozenset({NoteState.DEPRECATED})
 
 
 def describe_limits(
@@ -379,10 +382,10 @@ def _is_narrow(vault: Vault) -> bool:
 def _find_laid_aside(
     vaults: VaultSet, query: RecallQuery, match_strength: MatchStrength
 ) -> Hit | None:
-    states = query.filter.wanted_states | _LAID_ASIDE
+    states = query.filter.wanted_states | _FALLBACK_STATES
     query = query._replace(limit=3, filter=query.filter._replace(states=states))
     hits = find_sections(vaults, query, vaults.count(query), query.limit)
-    inactive_hits = [hit for hit in hits if hit.record.state in _LAID_ASIDE]
+    inactive_hits = [hit for hit in hits if hit.record.state in _FALLBACK_STATES]
     best_hit = _choose_sure(inactive_hits)
     if best_hit is None and match_strength is MatchStrength.NONE:
         best_hit = next(

@@ -24,7 +24,7 @@ from vaultmem.core.text.token_count import count_fitting, count_tokens
 from vaultmem.errors import VaultError
 from vaultmem.services.search.annotations import add_cautions, find_shown_line
 from vaultmem.services.search.recall import (
-    MORE,
+    EXTRA_HITS,
     describe_other_project,
     find_elsewhere,
     find_hits,
@@ -116,7 +116,7 @@ class QueryResult(NamedTuple):
 Show = Callable[[VaultSet, QueryResult], Sequence[tuple[Hit, str]] | None]
 
 #: The most notes to consider for a budget.
-MOST_FITTING = 50
+MAX_FITTING = 50
 
 
 def show_texts(_: VaultSet, result: QueryResult) -> list[tuple[Hit, str]]:
@@ -257,7 +257,7 @@ def _expand(vaults: VaultSet, query: RecallQuery, hits: list[Hit]) -> list[Hit]:
     limit = 2 * len(hits)
     linked_hits = vaults.change(hits, expand_hits, query._replace(limit=limit))
     if has_limits(linked_hits):
-        linked_hits = vaults.change(hits, expand_hits, query._replace(limit=limit + MORE))
+        linked_hits = vaults.change(hits, expand_hits, query._replace(limit=limit + EXTRA_HITS))
     sorted_hits = sorted(linked_hits, key=lambda hit: -round(hit.score, 5))
     return order_by_validity(vaults, sorted_hits, find_past(vaults, query))[:limit]
 

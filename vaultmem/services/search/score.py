@@ -37,7 +37,7 @@ _KEPT_SHARES = 4_000_000
 _LONGEST_NAME = 200
 
 #: The most sections to search for the wanted number of notes.
-DEEPEST = 2_000
+MAX_SEARCHED_SECTIONS = 2_000
 
 
 class Scorer(Protocol):
@@ -101,14 +101,14 @@ def rank_sections(
             return ranked._replace(groups=[[place] for place in range(len(ranked.sections))])
         documents = [document for document, _ in ranked.sections]
         groups = group_places(documents, ranked.ranking.score.tolist())
-        if is_all or len(groups) >= depth.hits or query.limit >= DEEPEST:
+        if is_all or len(groups) >= depth.hits or query.limit >= MAX_SEARCHED_SECTIONS:
             return ranked._replace(groups=groups)
         query = widen_query(query)
 
 
 def widen_query(query: RecallQuery) -> RecallQuery:
     """Return a query for which more sections are compared."""
-    return query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), DEEPEST))
+    return query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), MAX_SEARCHED_SECTIONS))
 
 
 def _keep_best_row(ranked: Ranked) -> Ranked:
@@ -287,7 +287,7 @@ def find_other_turns(snapshot: Snapshot, shares: Sequence[TermShare], rows: Numb
 _KEPT_CHOICES = 8
 
 #: The least letters of a term that counts as a part of longer ones.
-_LEAST_PART = 6
+_MIN_PART = 6
 
 #: The most terms to cache the counts of.
 _KEPT_COUNTS = 8_192
@@ -365,9 +365,9 @@ def _list_joined(snapshot: Snapshot, term: str) -> list[str]:
 
     Some languages join words: `Datenbankverbindung` consists of `Datenbank` and `Verbindung`.
     """
-    if len(term) < _LEAST_PART:
+    if len(term) < _MIN_PART:
         return []
-    parts = {part for n in range(_LEAST_PART, len(term)) for part in (term[:n], term[-n:])}
+    parts = {part for n in range(_MIN_PART, len(term)) for part in (term[:n], term[-n:])}
     shorter_terms = sorted(part for part in parts if len(snapshot.term(part)[0]))
     return [*filter(str.isalpha, snapshot.list_terms(term)), *shorter_terms]
 

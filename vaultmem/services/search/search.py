@@ -57,8 +57,8 @@ _ORDERED = 32
 _TIE = 1e-4
 
 #: The most candidate terms for a misspelt word, and the sections read for each.
-_TRIED = 12
-_READ = 4
+_MAX_CANDIDATE_TERMS = 12
+_MAX_SAMPLE_SECTIONS = 4
 
 
 @retries_after_rebuild
@@ -222,7 +222,7 @@ def _find_near_words(scope: SearchScope, word: str, is_alone: bool) -> dict[str,
     }
     candidates = [(distance, -count_term(scope, term)[0], term) for distance, term in neighbours]
     words = {}
-    for _, count, term in sorted(each for each in candidates if each[1])[:_TRIED]:
+    for _, count, term in sorted(each for each in candidates if each[1])[:_MAX_CANDIDATE_TERMS]:
         for other in _read_words(scope, term):
             if measure_distance(word, other, max_distance) <= max_distance:
                 words[other] = -count
@@ -232,7 +232,7 @@ def _find_near_words(scope: SearchScope, word: str, is_alone: bool) -> dict[str,
 def _read_words(scope: SearchScope, term: str) -> set[str]:
     """Return the words of a term in the first sections that contain it."""
     rows, _ = scope.snapshot.term(term)
-    sample = rows[scope.eligible.mask[rows]][:_READ].tolist()
+    sample = rows[scope.eligible.mask[rows]][:_MAX_SAMPLE_SECTIONS].tolist()
     words: set[str] = set()
     for note, section in find_places(scope, sample).values():
         names = [note.title, section.heading, *section.parents, *note.tags, note.path]

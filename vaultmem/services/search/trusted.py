@@ -33,7 +33,7 @@ from vaultmem.vault import Vault
 # Sign the trust record here and verify signed lists from elsewhere, so that trust can travel.
 
 #: The most lists to verify at once, newest first.
-_MOST = 100
+_MAX_VERIFIED_LISTS = 100
 
 
 def sign_trust(vault: Vault, notes: dict[str, str], key: str = "") -> str:
@@ -115,7 +115,7 @@ def verify_signed(vault: Vault, more: Iterable[SignedList] = ()) -> int:
     files = list(_list_signers(vault)) if own_lists and is_installed() else []
     newest: dict[str, SignedList] = {}
     unknown: list[SignedList] = []
-    for _, (text, signature) in own_lists[:_MOST]:
+    for _, (text, signature) in own_lists[:_MAX_VERIFIED_LISTS]:
         signer = _verify(text, signature, files)
         if signer:
             newest.setdefault(signer, SignedList(signer, text, signature))

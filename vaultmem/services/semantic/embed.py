@@ -70,7 +70,7 @@ _GARBAGE = 0.25
 _MIN_GARBAGE = 1_000
 
 #: Seconds to wait after a model failed, for callers with idle time only.
-_REST = 60.0
+_RETRY_SECONDS = 60.0
 
 
 class EmbedResult(NamedTuple):
@@ -100,7 +100,7 @@ def embed_pending(vault: Vault, seconds: float) -> EmbedResult | None:
     except MissingModelError:
         return None
     except VaultError:
-        meaning.resting_until = time.monotonic() + _REST
+        meaning.resting_until = time.monotonic() + _RETRY_SECONDS
         return None
 
 
@@ -216,7 +216,7 @@ def _read_passages(
 # Score sections by embedding similarity, for recall.
 
 #: Maximum seconds that a query waits for new vectors. Later queries compute the rest.
-_LONGEST = 10.0
+_MAX_QUERY_WAIT_SECONDS = 10.0
 
 
 @dataclass
@@ -325,5 +325,5 @@ def find_scorer(
 def _open_scorer(vault: Vault, model: str, progress: Progress | None, waits: bool) -> DenseScorer:
     meaning = open_meaning(vault, model)
     if meaning.embedder.is_quick:
-        embed_sections(vault, meaning, _LONGEST if waits else 0.0, progress)
+        embed_sections(vault, meaning, _MAX_QUERY_WAIT_SECONDS if waits else 0.0, progress)
     return DenseScorer(vault, meaning)

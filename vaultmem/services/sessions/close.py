@@ -327,7 +327,7 @@ def _end(
 #: Seconds for which a recovered session can still be reopened by a write.
 _FORGOTTEN = 30 * 86_400.0
 
-_NAMED = 10
+_MAX_LISTED_FILES = 10
 
 
 class RecoveryResult(NamedTuple):
@@ -467,7 +467,9 @@ def _finish_close(vault: Vault, session: Session) -> RecoveryResult:
 
 def _describe(paths: tuple[str, ...], turns: int) -> str:
     """Return a sentence about the files that a session left."""
-    names = ", ".join(map(one_line, paths[:_NAMED])) + (" ..." if len(paths) > _NAMED else "")
+    names = ", ".join(map(one_line, paths[:_MAX_LISTED_FILES])) + (
+        " ..." if len(paths) > _MAX_LISTED_FILES else ""
+    )
     count = (
         f"{pluralize(len(paths), 'file')} not committed ({names})"
         if paths

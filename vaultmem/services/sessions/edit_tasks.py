@@ -306,7 +306,7 @@ def _code_folder(vault: Vault) -> Path | None:
 # Render a view of a task or of related sessions; the full view is stored by digest.
 
 #: Token limit of the stored full view: in effect, no limit.
-_FULL = 1_000_000
+_UNLIMITED_TOKENS = 1_000_000
 
 
 class ItemSupport(NamedTuple):
@@ -428,7 +428,7 @@ def _make(
 ) -> TaskHistory:
     limit = vault.config.budget if budget is None else budget
     view = render_view(title, entries, limit)
-    artifact = vault.store.artifacts.keep(render_view(title, entries, _FULL).text)
+    artifact = vault.store.artifacts.keep(render_view(title, entries, _UNLIMITED_TOKENS).text)
     now = vault.now()
     ages = [now - entry.at for entry in entries if entry.at]
     support = Support(

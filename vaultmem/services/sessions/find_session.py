@@ -231,7 +231,7 @@ def _name(facts: SessionFacts, at: float, machine: str) -> SessionFacts:
 #: Sections to retrieve for each session in the limit.
 _SECTIONS = 4
 
-_KNOWN_ENDS = frozenset(SessionStatus)
+_END_STATUSES = frozenset(SessionStatus)
 
 
 class FoundSession(NamedTuple):
@@ -275,7 +275,7 @@ def list_sessions(
         RefusedError: no session can have that status.
     """
     end_status = status.strip().lower()
-    if end_status and end_status not in _KNOWN_ENDS:
+    if end_status and end_status not in _END_STATUSES:
         raise RefusedError(f'unknown status "{status}"; use {", ".join(SessionStatus)}')
     sessions = [
         each

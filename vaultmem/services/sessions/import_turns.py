@@ -473,15 +473,15 @@ def _describe(
 # Write the transcript summary into a session's note.
 
 #: Maximum touched files recorded with content. The summary section lists the others.
-_TOUCHED = 60
+_MAX_FILES_WITH_CONTENT = 60
 
 #: Maximum bytes of a transcript to import at a session start.
-_MOST = 8 * 1024 * 1024
+_MAX_TRANSCRIPT_BYTES = 8 * 1024 * 1024
 
 #: Minimum words of a first request that becomes the goal: "hi" is too short.
-_FEW = 3
+_MIN_GOAL_WORDS = 3
 
-_LEFT_OUT = "- (left out: it looks like a credential)"
+_REDACTED_LINE = "- (left out: it looks like a credential)"
 
 
 def store_record(vault: Vault, session: str, workspace: Path | None = None) -> None:
@@ -499,7 +499,7 @@ def store_record(vault: Vault, session: str, workspace: Path | None = None) -> N
         if text is None:
             return note.text
         goal = record.goal
-        if len(goal.split()) >= _FEW and not scan_note_text(vault, str(note.path), goal):
+        if len(goal.split()) >= _MIN_GOAL_WORDS and not scan_note_text(vault, str(note.path), goal):
             text = name_session(text, session, goal)
         return add_touched(parse_note(note.path, text.encode("utf-8")), touched_files)
 
@@ -514,7 +514,7 @@ def catch_up(vault: Vault) -> None:
     for record in find_unsettled(vault):
         file = Path(vault.state.get(f"{EXPECTED} {record.id}") or "")
         with contextlib.suppress(VaultError, OSError):
-            if record.is_gone and file.is_file() and file.stat().st_size < _MOST:
+            if record.is_gone and file.is_file() and file.stat().st_size < _MAX_TRANSCRIPT_BYTES:
                 import_turns(vault, record.id, file)
                 store_record(vault, record.id, Path(record.workspace))
 
@@ -522,7 +522,7 @@ def catch_up(vault: Vault) -> None:
 def _list_touched(record: TranscriptRecord, workspace: Path) -> list[TouchedFile]:
     """Return the workspace's files that a session touched, with their content now."""
     files = []
-    for path in [*record.files][-_TOUCHED:]:
+    for path in [*record.files][-_MAX_FILES_WITH_CONTENT:]:
         place = _place(path, workspace)
         if place.is_relative_to(workspace):
             try:
@@ -554,5 +554,5 @@ def _leave_out_leaks(vault: Vault, path: str, block: str) -> str:
     lines = block.split("\n")
     for leak in scan_note_text(vault, path, block):
         if not lines[leak.line - 1].startswith("#"):
-            lines[leak.line - 1] = _LEFT_OUT
+            lines[leak.line - 1] = _REDACTED_LINE
     return "\n".join(lines)

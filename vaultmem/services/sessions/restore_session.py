@@ -156,7 +156,7 @@ def _read_turns(vault: Vault, session: str, budget: int) -> list[tuple[int, Turn
 # Describe the last session in a workspace.
 
 #: Maximum sessions to read, and maximum earlier sessions to show.
-_LOOKED_AT, _EARLIER = 12, 2
+_MAX_READ_SESSIONS, _MAX_SHOWN_SESSIONS = 12, 2
 
 
 def describe_last_time(
@@ -169,13 +169,13 @@ def describe_last_time(
     skipped. The index must be up to date.
     """
     folder, place = find_workspace(workspace or vault.here), find_place(vault, workspace)
-    sessions = [*islice(_list_here(vault, place, but), _LOOKED_AT)]
+    sessions = [*islice(_list_here(vault, place, but), _MAX_READ_SESSIONS)]
     candidates = [each for each in sessions if each.facts.has_work] or sessions
     if not candidates:
         return ""
     last, *others = candidates
-    still_open = [each for each in others if each.facts.is_open][:_EARLIER]
-    earlier = [each for each in others if not each.facts.is_open][:_EARLIER]
+    still_open = [each for each in others if each.facts.is_open][:_MAX_SHOWN_SESSIONS]
+    earlier = [each for each in others if not each.facts.is_open][:_MAX_SHOWN_SESSIONS]
     fates = trace_files([last], folder, place)
     return render_last_time(last, fates, earlier, budget, still_open)
 

@@ -19,7 +19,7 @@ from vaultmem.storage.yaml_file import find_in_texts
 from vaultmem.vault import Vault
 
 #: Maximum characters of an excerpt.
-_SHOWN = 300
+_MAX_EXCERPT_CHARS = 300
 
 
 class NumberedTurn(NamedTuple):
@@ -54,7 +54,11 @@ def search_turns(vault: Vault, query: TurnQuery, limit: int = 10) -> list[Number
     masked_turns = _mask(vault, [_turn_of(line) for _, _, line in rows])
     terms = frozenset(term_sequence(query.words))
     return [
-        NumberedTurn(session, number, turn._replace(text=choose_excerpt(turn.text, terms, _SHOWN)))
+        NumberedTurn(
+            session,
+            number,
+            turn._replace(text=choose_excerpt(turn.text, terms, _MAX_EXCERPT_CHARS)),
+        )
         for (session, number, _), turn in zip(rows, masked_turns, strict=True)
     ]
 

@@ -41,13 +41,13 @@ from vaultmem.storage.git.log import Commit, walk_refs
 from vaultmem.vault import Vault
 
 #: Minimum similarity of a text that repeats a statement.
-_SAID = 0.6
+_MIN_REPEAT_SIMILARITY = 0.6
 
 #: Sentences are compared only if they share at least one in so many of a statement's terms.
-_NEAR = 3
+_TERMS_PER_SHARED_TERM = 3
 
 #: Differences after which a text does not repeat a statement, even if they only add something.
-_DENIES = frozenset({"negation", "limit", "modality", "quantifier", "update", "subject"})
+_DENIAL_KINDS = frozenset({"negation", "limit", "modality", "quantifier", "update", "subject"})
 
 _MARK = re.compile(r"(?:[-*+>#]+|\d{1,9}[.)])\s+")
 
@@ -390,7 +390,7 @@ class _Search:
         for sentence in split_sentences(written.added):
             text, terms = KnownText(sentence, note.title), _list_terms(sentence, note.title)
             for each in self.statements:
-                if len(each.terms & terms) * _NEAR < len(each.terms):
+                if len(each.terms & terms) * _TERMS_PER_SHARED_TERM < len(each.terms):
                     continue
                 likeness = compare_texts(each.text, text, context=each.title)
                 is_denied |= likeness.is_contradiction
@@ -436,8 +436,8 @@ def _list_terms(*texts: str) -> frozenset[str]:
 
 def _is_repeated(likeness: Likeness) -> bool:
     """Return whether a text repeats a statement in any wording, and denies no part of it."""
-    return likeness.similarity >= _SAID and all(
-        each.kind == "wording" or not (each.ours or each.kind in _DENIES)
+    return likeness.similarity >= _MIN_REPEAT_SIMILARITY and all(
+        each.kind == "wording" or not (each.ours or each.kind in _DENIAL_KINDS)
         for each in likeness.differences
     )
 

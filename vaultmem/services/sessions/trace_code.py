@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 #: Maximum commits of a line or file to read.
-_MOST_COMMITS = 50
+_MAX_COMMITS = 50
 
 
 class AnchoredNote(NamedTuple):
@@ -125,21 +125,21 @@ def _list_commits(
 ) -> list[FileCommit]:
     """Return the commits that changed a file or these lines, newest first."""
     if span is None:
-        return list_path_commits(git, path, _MOST_COMMITS)
+        return list_path_commits(git, path, _MAX_COMMITS)
     head_data = read_versions(git, [f"HEAD:{path}"]).get(f"HEAD:{path}", b"")
     head_lines = split_keys(head_data.decode("utf-8", "surrogateescape"))
     commits_by_id: dict[str, FileCommit] = {}
     for start, new_start, length in match_lines(head_lines, lines):
         first, last = max(span[0], new_start), min(span[1], new_start + length)
-        for line in range(first, min(last, first + _MOST_LINES)):
+        for line in range(first, min(last, first + _MAX_LINES)):
             number = line - new_start + start + 1
-            for commit in list_line_commits(git, path, number, _MOST_COMMITS):
+            for commit in list_line_commits(git, path, number, _MAX_COMMITS):
                 commits_by_id.setdefault(commit.commit, commit)
     return sorted(commits_by_id.values(), key=lambda each: -each.at)
 
 
 #: Maximum lines of one matched block whose history is read.
-_MOST_LINES = 20
+_MAX_LINES = 20
 
 
 def _find_sessions(

@@ -172,7 +172,7 @@ class _Undo:
                 notes_by_path[path] = self._try(
                     path, partial(self._quarantine, path, f"{each.session or each.agent} {usage}")
                 )
-        return [each for each in notes_by_path.values() if each.reason != _DONE]
+        return [each for each in notes_by_path.values() if each.reason != _QUARANTINED_REASON]
 
     def _try(self, path: str, work: Callable[[], UndoneNote]) -> UndoneNote:
         """Return the action for a note. A rejected action becomes KEEP."""
@@ -232,7 +232,7 @@ class _Undo:
     def _quarantine(self, path: str, cause: str) -> UndoneNote:
         note = self._change.read(PurePosixPath(path))
         if note.state is NoteState.QUARANTINED:
-            return UndoneNote(path, UndoAction.KEEP, _DONE)
+            return UndoneNote(path, UndoAction.KEEP, _QUARANTINED_REASON)
         if path in PINNED_FILES:
             return UndoneNote(path, UndoAction.KEEP, f"{cause}; pinned by its name: edit it")
         reason = f"session {self._session} was undone"
@@ -242,7 +242,7 @@ class _Undo:
 
 
 #: Reason to keep a note that is quarantined already.
-_DONE = "quarantined already"
+_QUARANTINED_REASON = "quarantined already"
 
 #: Author of a change by hand, if no commit names the person.
 _PERSON = "a person"

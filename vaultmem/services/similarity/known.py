@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 
 #: The least similarity of a quarantined note to a text that contains its statement among others.
-_LEAST = 0.1
+_MIN_SEARCH_SIMILARITY = 0.1
 
 #: The similarity of texts that state nearly the same, and of a text that states all of another.
-_NEARLY, _ALL = 0.75, 0.95
+_MIN_DUPLICATE_SIMILARITY, _MIN_STATED_SHARE = 0.75, 0.95
 
 #: Most similar notes that are named.
-_NEAR = 3
+_MAX_SIMILAR_NOTES = 3
 
 
 class Known(NamedTuple):
@@ -85,11 +85,13 @@ def find_known(vault: Vault, new: Memory, state: NoteState) -> Known:
         if each.is_same and _may_take(vault, each.note, new, state):
             return Known(
                 each,
-                tuple(other for other in visible_notes if other is not each)[:_NEAR],
+                tuple(other for other in visible_notes if other is not each)[:_MAX_SIMILAR_NOTES],
                 quarantined_notes,
             )
     return Known(
-        None, tuple(add_updated(vault, ask_memory(new), visible_notes)[:_NEAR]), quarantined_notes
+        None,
+        tuple(add_updated(vault, ask_memory(new), visible_notes)[:_MAX_SIMILAR_NOTES]),
+        quarantined_notes,
     )
 
 
@@ -109,7 +111,7 @@ def find_quarantined_match(
     matches = [
         *quarantined_notes,
         *(
-            find_similar(vault, query, _LEAST, quarantined=records_by_document)
+            find_similar(vault, query, _MIN_SEARCH_SIMILARITY, quarantined=records_by_document)
             if records_by_document
             else ()
         ),
@@ -141,7 +143,7 @@ def _is_nearly_same(query: SimilarityQuery, similar: SimilarNote) -> bool:
 
 def _is_same_but_for_words(likeness: Likeness) -> bool:
     only_words = all(each.kind in {"word", "wording"} for each in likeness.differences)
-    return only_words and likeness.similarity >= _NEARLY
+    return only_words and likeness.similarity >= _MIN_DUPLICATE_SIMILARITY
 
 
 def reject_quarantined(
@@ -153,7 +155,7 @@ def reject_quarantined(
         RefusedError: the note states all of it.
     """
     match = find_quarantined_match(vault, query, new_notes)
-    if match and (match.is_same or match.likeness.is_said(_ALL)):
+    if match and (match.is_same or match.likeness.is_said(_MIN_STATED_SHARE)):
         raise RefusedError(
             f"{match.path} states that already, and is quarantined; a person who has read it "
             f"lets it out with `vaultmem state {shlex.quote(match.path)} candidate`"

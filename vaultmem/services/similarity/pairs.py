@@ -30,17 +30,17 @@ from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
 
 _STATES = (NoteState.CANDIDATE, NoteState.ACTIVE, NoteState.STALE)
-_PASSED_OVER = ("sessions/", "primed/")
+_EXCLUDED_PREFIXES = ("sessions/", "primed/")
 
 #: Properties whose links name notes that need no further decision.
-_SETTLED = ("differs_from", "supersedes_part")
+_DECISION_PROPERTIES = ("differs_from", "supersedes_part")
 
 
 #: Most sentences of one note that are compared with other notes.
-_MOST_SENTENCES = 50
+_MAX_SENTENCES = 50
 
 #: The similarity from which two notes without a known difference are nearly the same.
-_NEAR = 0.75
+_MIN_DUPLICATE_SIMILARITY = 0.75
 
 
 class Pair(NamedTuple):
@@ -114,7 +114,7 @@ def compare_sentences(
         new_sentences = [
             each for each in sentences if not any(each in text for text in known_texts)
         ]
-        for sentence in new_sentences[:_MOST_SENTENCES]:
+        for sentence in new_sentences[:_MAX_SENTENCES]:
             query = note_query._replace(text=sentence)
             for other in find_similar(vault, query, readings=readings):
                 is_apart = frozenset((record.path, other.path)) in apart
@@ -181,7 +181,7 @@ def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
     store = LinkStore(vault.state)
     preferences = vault.view.records(f"d.kind = '{NoteKind.PREFERENCE.value}'")
     citations = store.cites({each.document for each in preferences}) if preferences else {}
-    links_by_document = [*store.links_in(_SETTLED).items(), *citations.items()]
+    links_by_document = [*store.links_in(_DECISION_PROPERTIES).items(), *citations.items()]
     graph = LinkGraph(vault) if links_by_document else None
     return frozenset(
         frozenset((source, target))
@@ -195,12 +195,16 @@ def read_apart(vault: Vault) -> frozenset[frozenset[str]]:
 def is_counted(record: NoteRecord) -> bool:
     """Return whether a note is compared: its state is open, and it is not from a session."""
     in_state = record.state in _STATES and not record.problem
-    return in_state and record.path not in PINNED_FILES and not record.path.startswith(_PASSED_OVER)
+    return (
+        in_state
+        and record.path not in PINNED_FILES
+        and not record.path.startswith(_EXCLUDED_PREFIXES)
+    )
 
 
 def is_nearly_said(likeness: Likeness) -> bool:
     """Return whether a note states nearly the same as another: no difference is known."""
-    return likeness.is_said(_NEAR)
+    return likeness.is_said(_MIN_DUPLICATE_SIMILARITY)
 
 
 def _find_like(vault: Vault, note: Note, readings: Kept) -> Iterator[SimilarNote]:

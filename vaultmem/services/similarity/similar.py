@@ -39,7 +39,7 @@ _KEPT_NOTES = 512
 SHARE = 0.6
 
 #: Notes of sessions repeat memories.
-_LEFT_OUT = "sessions/"
+_SESSIONS_PREFIX = "sessions/"
 
 
 class SimilarNote(NamedTuple):
@@ -180,7 +180,7 @@ def _choose_notes(
 
 def _is_left_out(record: NoteRecord, quarantined: Mapping[int, NoteRecord] | None) -> bool:
     """Return whether a note counts only if it is quarantined."""
-    return quarantined is not None or record.path.startswith(_LEFT_OUT)
+    return quarantined is not None or record.path.startswith(_SESSIONS_PREFIX)
 
 
 def _compare_note(

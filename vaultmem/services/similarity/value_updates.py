@@ -27,14 +27,14 @@ from vaultmem.storage.index.search_index import find_with_all
 from vaultmem.vault import Vault
 
 #: Sessions and tasks are about the past, and reference material is not memory.
-_LEFT_OUT = ("sessions/", "tasks/", "handoffs/", "primed/")
+_EXCLUDED_PREFIXES = ("sessions/", "tasks/", "handoffs/", "primed/")
 
 #: Most notes about a subject that are read for one text; most older facts compared with each fact.
-_NOTES, _OLDER = 12, 50
+_MAX_NOTES, _MAX_OLDER_FACTS = 12, 50
 
 
 #: The share of a sentence that another text must state.
-_SAID = 0.75
+_MIN_STATED_SHARE = 0.75
 
 
 class NoteUpdate(NamedTuple):
@@ -68,7 +68,7 @@ def list_untrusted(old: Note, new: KnownText) -> list[str]:
             or find_update(sentence_facts, facts)
             or find_update(facts, sentence_facts)
         )
-        return not (is_other or likeness.is_said(_SAID))
+        return not (is_other or likeness.is_said(_MIN_STATED_SHARE))
 
     sentences = split_sentences(old.visible_body) if len(old.body) <= MAX_TEXT else []
     return [each for each in sentences if not each.startswith("#") and is_left(each)]
@@ -156,7 +156,7 @@ def _find_older(
         int, ValueUpdate | None
     ] = {}  # Many are found by several topics, or in many notes.
     for topic in _list_topics(fact):
-        for older, older_fact in facts_by_topic.get(topic, ())[-_OLDER:]:
+        for older, older_fact in facts_by_topic.get(topic, ())[-_MAX_OLDER_FACTS:]:
             if id(older_fact) not in updates:
                 updates[id(older_fact)] = compare_facts(older_fact, fact)
             if (update := updates[id(older_fact)]) is not None:
@@ -189,10 +189,10 @@ def _find_about(vault: Vault, facts: Iterable[Fact]) -> Iterator[NoteRecord]:
         texts = [" ".join(word.raw for word in words), *fact.replaced_words]
         for text in texts:
             terms = term_sequence(text)
-            for document, _ in find_with_all(snapshot, terms, related, _NOTES) if terms else ():
+            for document, _ in find_with_all(snapshot, terms, related, _MAX_NOTES) if terms else ():
                 documents.setdefault(document)
     records = vault.view.records_of(documents)
-    yield from (records[each] for each in list(documents)[:_NOTES] if each in records)
+    yield from (records[each] for each in list(documents)[:_MAX_NOTES] if each in records)
 
 
 def _as_similar(
@@ -216,7 +216,7 @@ def _measure_update(update: ValueUpdate, text: str) -> Likeness:
 
 def _holds_values(record: NoteRecord, note: Note) -> bool:
     """Return whether a note states values; notes about events do not."""
-    if record.path in PINNED_FILES or record.path.startswith(_LEFT_OUT):
+    if record.path in PINNED_FILES or record.path.startswith(_EXCLUDED_PREFIXES):
         return False
     is_whole = not (note.problem or note.encoding or note.pinned)
     return note.state in OPEN_STATES and note.kind is not NoteKind.EPISODIC_TRACE and is_whole

@@ -74,7 +74,7 @@ _PAUSE = 0.1
 _DAY = 86_400
 
 #: Refs at the remote for commits that their branch rejects; below it: machine, branch and time.
-_RESCUED = "refs/vaultmem/rescue/"
+_RESCUE_PREFIX = "refs/vaultmem/rescue/"
 
 
 class SyncOutcome(StrEnum):
@@ -392,7 +392,7 @@ class _Sync:
         commit = self._own_tip()
         machine = re.sub(r"[^A-Za-z0-9-]+", "-", platform.node()).strip("-") or "machine"
         at = time.strftime("%Y%m%dT%H%M%S", time.localtime(self._vault.now()))
-        new_ref = f"{_RESCUED}{machine}/{self._place.branch}-{at}-{commit[:7]}"
+        new_ref = f"{_RESCUE_PREFIX}{machine}/{self._place.branch}-{at}-{commit[:7]}"
         for ref in filter(None, (self.known.rescue, new_ref)):
             result = self._push_refs({ref: commit})
             if result.refs.get(ref, (PushOutcome.REFUSED, ""))[0] in {

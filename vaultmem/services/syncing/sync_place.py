@@ -191,7 +191,7 @@ def _make_absolute(where: str) -> str:
 # Background sync: after a session, and at intervals, if configured.
 
 #: Settings of the current caller, who did not ask for the sync.
-_WHO = frozenset({"VAULTMEM_AGENT", "VAULTMEM_SESSION_ID", "VAULTMEM_REF"})
+_CALLER_VARIABLES = frozenset({"VAULTMEM_AGENT", "VAULTMEM_SESSION_ID", "VAULTMEM_REF"})
 
 
 class SyncState(NamedTuple):
@@ -282,7 +282,7 @@ def _start(vault: Vault, output: int) -> Popen[bytes]:
     env = make_environment(vault.environment)
     return Popen(
         [*command, "--vault", str(vault.root)],
-        env={name: value for name, value in env.items() if name not in _WHO},
+        env={name: value for name, value in env.items() if name not in _CALLER_VARIABLES},
         stdin=DEVNULL,
         stdout=output,
         stderr=output,

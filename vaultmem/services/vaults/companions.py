@@ -30,7 +30,7 @@ from vaultmem.storage.user_files import find_named, is_vault_name, read_vaults, 
 from vaultmem.vault import UserFolders, Vault, open_vault
 
 #: Selects all vaults of the list.
-EVERY = "all"
+ALL_VAULTS = "all"
 
 
 def open_others(vault: Vault, paths: Iterable[str]) -> tuple[list[Vault], list[str]]:
@@ -112,11 +112,13 @@ def add_named(vault: Vault, names: Sequence[str]) -> tuple[list[Vault], list[str
     """
     paths_by_name = list_askable(vault)
     for name in names:
-        if name != EVERY and name not in paths_by_name:
+        if name != ALL_VAULTS and name not in paths_by_name:
             raise NoteNotFoundError(
                 f"{name}: no vault of that name; {_format_names(paths_by_name)}"
             )
-    paths = paths_by_name.values() if EVERY in names else [paths_by_name[name] for name in names]
+    paths = (
+        paths_by_name.values() if ALL_VAULTS in names else [paths_by_name[name] for name in names]
+    )
     return open_others(vault, paths)
 
 
@@ -199,7 +201,7 @@ def _shorten(path: str) -> str:
 # Vaults that stay open between queries, in a process that answers many.
 
 #: Most vaults that stay open; each uses memory for its index and last queries.
-MOST = 24
+MAX_OPEN_VAULTS = 24
 
 
 class _Open(NamedTuple):
@@ -213,7 +215,7 @@ class _Open(NamedTuple):
 class VaultPool:
     """Open vaults besides the caller's own; for one thread, because of their databases."""
 
-    def __init__(self, folders: UserFolders, most: int = MOST) -> None:
+    def __init__(self, folders: UserFolders, most: int = MAX_OPEN_VAULTS) -> None:
         self._folders = folders
         self._most = most
         self._open: dict[Path, _Open] = {}

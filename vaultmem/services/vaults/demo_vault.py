@@ -57,7 +57,7 @@ def lay_demo(folder: Path, folders: UserFolders, now_at: float) -> None:
         raise RefusedError(f"{folder}: is not empty; name a new folder")
     shutil.copytree(find_package_folder("sample-vault"), folder, dirs_exist_ok=True)
     init_repository(folder)
-    for days, agent, session, act in _STORY:
+    for days, agent, session, act in _DEMO_EVENTS:
         vault = open_vault(
             folder,
             agent=agent,
@@ -126,7 +126,7 @@ def _propose(vault: Vault) -> None:
     save_checkpoint(vault, "the crew's radio")
 
 
-_STORY = (
+_DEMO_EVENTS = (
     _Event(7, "", "", _begin),
     _Event(6, "claude", "s-0502", _find_the_limit),
     _Event(5, "", "", lambda vault: promote_notes(vault, ["half-refunds-round-up"])),

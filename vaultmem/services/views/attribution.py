@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.machine_refs import Machine
 
 #: State key: the commit after which attribution is missing.
-_BEHIND = "unattributed"
+_UNATTRIBUTED_KEY = "unattributed"
 
 #: State key: the last processed map of old and new commits.
 _MAP = "commit_map"
 
-_RENAMED = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40})")
+_COMMIT_PAIR = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40})")
 _FILE = re.compile(rf"{ATTRIBUTION}/[0-9a-f]{{2}}\.json")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -59,12 +59,12 @@ def record_attribution(vault: Vault, commit: str, since: str) -> None:
 
     An error does not stop reading: the record is retried when HEAD next moves.
     """
-    since = vault.state.get(_BEHIND) or since
+    since = vault.state.get(_UNATTRIBUTED_KEY) or since
     try:
         _record(vault, find_brought(vault.history, commit, since))
-        vault.state.put(_BEHIND, "")
+        vault.state.put(_UNATTRIBUTED_KEY, "")
     except VaultError:
-        vault.state.put(_BEHIND, since)
+        vault.state.put(_UNATTRIBUTED_KEY, since)
 
 
 def _record(vault: Vault, changes: Sequence[Brought]) -> None:
@@ -168,7 +168,7 @@ def carry_attribution(vault: Vault) -> None:
         stamp = f"{file.stat().st_mtime_ns} {file.stat().st_size}"
         if vault.state.get(_MAP) != stamp:
             lines = file.read_text(encoding="ascii", errors="replace").splitlines()
-            matches = filter(None, map(_RENAMED.fullmatch, lines))
+            matches = filter(None, map(_COMMIT_PAIR.fullmatch, lines))
             _carry(vault, {match[1]: match[2] for match in matches})
             vault.state.put(_MAP, stamp)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vaultmem.core.notes.obsidian import DailyNotes
 
 #: Below this number, the process reads alone: starting a helper takes as long.
-MANY = 600
+MIN_PARALLEL_JOBS = 600
 
 #: Most notes in a chunk, and about the most bytes of their files.
 _CHUNK = 200
@@ -45,7 +45,7 @@ _CHUNK_BYTES = 512 * 1024
 _MAX_HELPERS = 3
 
 #: Chunks per helper that are read or queued ahead.
-_AHEAD = 3
+_CHUNKS_PER_HELPER = 3
 
 
 class ReadJob(NamedTuple):
@@ -138,7 +138,7 @@ def read_notes(
     """Yield all jobs in order, some at a time, with their results."""
     chunks = list(_split(jobs))
     helpers = min(_MAX_HELPERS, (os.cpu_count() or 1) - 1, len(chunks) // 2)
-    if len(jobs) < MANY or helpers < 1:
+    if len(jobs) < MIN_PARALLEL_JOBS or helpers < 1:
         reader = ChunkReader(root, counts_terms=counts_terms)
         yield from ((chunk, reader.read(chunk)) for chunk in chunks)
     else:
@@ -179,7 +179,7 @@ def _read_with_helpers(
             idle.put(stack.enter_context(_Helper(root)))
         # Helpers work while this process reads or writes: each chunk they finish is replaced.
         submissions = ((chunk, pool.submit(ask, chunk)) for chunk in chunks)
-        queued = deque(islice(submissions, helpers * _AHEAD))
+        queued = deque(islice(submissions, helpers * _CHUNKS_PER_HELPER))
         while queued:
             chunk, future = queued.popleft()
             queued.extend(islice(submissions, 1))

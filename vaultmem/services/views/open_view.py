@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 5_000
 
 #: Seconds to wait for other writers: an unindexed view cannot be read.
-_PATIENCE = 20.0
+_WRITER_WAIT_SECONDS = 20.0
 
 
 def view_at(
@@ -36,7 +36,7 @@ def view_at(
     at: str = "",
     include: Sequence[str] = (),
     progress: Progress | None = None,
-    patience: float = _PATIENCE,
+    patience: float = _WRITER_WAIT_SECONDS,
 ) -> Vault:
     """Return the vault at `at`, or at its own ref, or in the folder.
 

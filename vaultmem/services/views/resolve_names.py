@@ -31,7 +31,7 @@ from vaultmem.vault import Vault
 _ATTEMPTS = 1_000
 
 #: Most notes listed for an ambiguous name.
-_MOST_NAMED = 5
+_MAX_LISTED_NOTES = 5
 
 #: Receipts searched for a handle that neither notes nor git have.
 _MAX_RECEIPTS = 200
@@ -143,7 +143,7 @@ def describe_several(vault: Vault, name: str, paths: Iterable[str]) -> str:
     """Return a message with the notes a name could mean, as far as the caller can see them."""
     all_paths = set(paths)
     foreign = all_paths & vault.scoped().view.foreign()
-    names = sorted(all_paths - foreign)[:_MOST_NAMED]
+    names = sorted(all_paths - foreign)[:_MAX_LISTED_NOTES]
     if foreign:
         names.append(f"{pluralize(len(foreign), 'note')} of other projects")
     return f'"{name}" could be {", ".join(names)}; name one'

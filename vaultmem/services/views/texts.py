@@ -68,14 +68,14 @@ def read_sections(
 
 #: Notes without hidden text, by blob id, so that the next query need not search them.
 _plain: set[str] = set()
-_KEPT_PLAIN = 50_000
+_MAX_CACHED_BLOBS = 50_000
 
 
 def _is_plain(blob: str, text: str) -> bool:
     if blob not in _plain:
         if has_hidden(text):
             return False
-        if len(_plain) >= _KEPT_PLAIN:
+        if len(_plain) >= _MAX_CACHED_BLOBS:
             _plain.clear()
         _plain.add(blob)
     return True

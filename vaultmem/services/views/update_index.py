@@ -69,7 +69,7 @@ _RACY_NS = 100_000_000
 _ATTEMPTS = 2
 
 #: Seconds after which a batch is written, so that an interruption keeps it.
-_KEPT_AFTER = 3.0
+_FLUSH_SECONDS = 3.0
 
 _NO_STAT: Stat = (0, 0, 0, 0)
 
@@ -406,7 +406,7 @@ def _update(
                 read_count += len(group)
                 if progress is not None:
                     progress(read_count, len(jobs))
-                if batch.is_full or time.monotonic() - start > _KEPT_AFTER:
+                if batch.is_full or time.monotonic() - start > _FLUSH_SECONDS:
                     break
         if has_index:
             batch.write()

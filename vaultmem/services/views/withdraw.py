@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Text = tuple[str, str]
 
 #: State key: texts to withdraw that are not yet in the trust record.
-_DUE = "withdrawals"
+_WITHDRAWALS_KEY = "withdrawals"
 
 
 class _Turn(NamedTuple):
@@ -113,7 +113,7 @@ def write_withdrawals(vault: Vault) -> None:
     if due := list_due(vault):
         with contextlib.suppress(SystemFailureError):
             vault.trust.withdraw(due, vault.now())
-            vault.state.put(_DUE, "")
+            vault.state.put(_WITHDRAWALS_KEY, "")
 
 
 def is_trust_named(vault: Vault, text: Text) -> bool:
@@ -123,7 +123,7 @@ def is_trust_named(vault: Vault, text: Text) -> bool:
 
 def list_due(vault: Vault) -> set[Text]:
     """Return the withdrawn texts that the trust record might still contain."""
-    due = vault.state.get(_DUE)
+    due = vault.state.get(_WITHDRAWALS_KEY)
     return {(path, digest) for path, digest in json.loads(due)} if due else set()
 
 
@@ -221,4 +221,4 @@ def _is_owners(vault: Vault, commit: str) -> bool:
 
 def _put_due(vault: Vault, withdrawn: set[Text]) -> None:
     if withdrawn:
-        vault.state.put(_DUE, json.dumps(sorted(withdrawn | list_due(vault))))
+        vault.state.put(_WITHDRAWALS_KEY, json.dumps(sorted(withdrawn | list_due(vault))))

@@ -231,10 +231,10 @@ _SLICE = 0.5
 _MINUTE = 60.0
 
 #: `dream_every` and `compact_every` if both are off.
-_UNASKED = ("never", "never")
+_SCHEDULES_OFF = ("never", "never")
 
 #: Seconds before each check for loose objects.
-_UPKEEP = 900.0
+_UPKEEP_SECONDS = 900.0
 
 
 class IdleTasks:
@@ -248,7 +248,7 @@ class IdleTasks:
         self.has_edits = False
         self._next_night = 0.0
         self.syncs = Clock(vault)
-        self._next_upkeep = time.monotonic() + _UPKEEP
+        self._next_upkeep = time.monotonic() + _UPKEEP_SECONDS
 
     def embed(self) -> str:
         """Embed some notes if the settings name a model; return a message when all are done."""
@@ -297,7 +297,7 @@ class IdleTasks:
             VaultError: as for `dream_if_due` and `compact_if_due`.
         """
         now, config = time.monotonic(), self.vault.config
-        if now < self._next_night or (config.dream_every, config.compact_every) == _UNASKED:
+        if now < self._next_night or (config.dream_every, config.compact_every) == _SCHEDULES_OFF:
             return
         self._next_night = now + _MINUTE
         from vaultmem.services.curation.compact import compact_if_due
@@ -313,10 +313,15 @@ class IdleTasks:
         now = time.monotonic()
         if now < self._next_upkeep or self.vault.head() is None:
             return ""
-        self._next_upkeep = now + _UPKEEP
-        from vaultmem.storage.git.maintenance import MANY, may_tidy, measure_objects, tidy_up
+        self._next_upkeep = now + _UPKEEP_SECONDS
+        from vaultmem.storage.git.maintenance import (
+            MAX_LOOSE_OBJECTS,
+            may_tidy,
+            measure_objects,
+            tidy_up,
+        )
 
         git = self.vault.history.git
-        if measure_objects(git).loose < MANY or not may_tidy(git):
+        if measure_objects(git).loose < MAX_LOOSE_OBJECTS or not may_tidy(git):
             return ""
         return tidy_up(git)

@@ -28,7 +28,7 @@ from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.vault import Vault
 
 #: Seconds to wait while another process only tests the lock.
-_PROBED = 1.0
+_PROBE_WAIT_SECONDS = 1.0
 
 
 class WatcherInfo(NamedTuple):
@@ -56,7 +56,7 @@ def hold_watch(vault: Vault, address: str = "", passing: bool = False) -> Iterat
     try:
         if not passing and (other := find_watcher(vault)) and other.passing:
             stop_watcher(vault)
-        stack.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBED))
+        stack.enter_context(hold_lock(vault.state_folder / "watch.lock", _PROBE_WAIT_SECONDS))
     except LockTimeoutError:
         other = find_watcher(vault)
         holder = f"process {other.pid}, since {_clock(other.since)}" if other else "another process"

@@ -25,7 +25,7 @@ from vaultmem.storage.watcher import CHECKPOINT_FILE, EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 
 #: Above this number, the whole folder is scanned.
-_MANY = 500
+_MAX_HINTS = 500
 
 _NOT_INDEXED = GENERATED | {CHECKPOINT_FILE}
 
@@ -33,7 +33,7 @@ _NOT_INDEXED = GENERATED | {CHECKPOINT_FILE}
 def sync_changed(vault: Vault, paths: Set[str]) -> IndexReport:
     """Update the index at these paths, or everywhere if that is not enough."""
     names = sorted(paths - _NOT_INDEXED)
-    if len(names) > _MANY or not all(map(is_text, names)):
+    if len(names) > _MAX_HINTS or not all(map(is_text, names)):
         return sync_vault(vault)
     try:
         files = vault.manifest.files(names)

@@ -28,20 +28,20 @@ from vaultmem.storage.watcher import EVERYTHING, FolderWatcher
 from vaultmem.vault import Vault
 
 #: Seconds without an event before a batch is processed, and the longest wait.
-QUIET = 0.2
-LONGEST = 2.0
+DEBOUNCE_SECONDS = 0.2
+MAX_DELAY_SECONDS = 2.0
 
 #: Seconds in which hints are processed, unless another process is writing.
-_SOON = 0.2
+_HINT_WAIT_SECONDS = 0.2
 
 #: Seconds between two checks of HEAD and of the watcher's health.
-_TICK = 1.0
+_CHECK_INTERVAL_SECONDS = 1.0
 
 #: Seconds of rest after which a full scan follows single notes.
-_REST = 10.0
+_FULL_SCAN_DELAY_SECONDS = 10.0
 
 #: Seconds between two updates of generated files.
-_CALM = 5.0
+_RENDER_INTERVAL_SECONDS = 5.0
 _HOUR = 3_600.0
 
 
@@ -149,12 +149,12 @@ class WatchLoop:
         if self._pending.wait_for(goal, 0.0):
             return True
         self._hints.put(None)
-        if self._pending.wait_for(goal, min(seconds, _SOON)):
+        if self._pending.wait_for(goal, min(seconds, _HINT_WAIT_SECONDS)):
             return True
         others = find_holders(self._vault.state_folder / "lock")
         if others and os.getpid() not in others:  # The loop waits too, for an unknown time.
             return False
-        return self._pending.wait_for(goal, seconds - _SOON)
+        return self._pending.wait_for(goal, seconds - _HINT_WAIT_SECONDS)
 
     def _new_watcher(self) -> FolderWatcher:
         ignores = lambda path: self._vault.config.ignores(path)  # noqa: E731 - settings change.
@@ -170,8 +170,8 @@ class WatchLoop:
     def _collect(self) -> set[str]:
         """Wait for hints until a short pause; return none after a tick."""
         hints: set[str] = set()
-        end = time.monotonic() + _TICK
-        pause = _TICK
+        end = time.monotonic() + _CHECK_INTERVAL_SECONDS
+        pause = _CHECK_INTERVAL_SECONDS
         while (seconds := end - time.monotonic()) > 0:
             try:
                 hint = self._hints.get(timeout=min(pause, seconds))
@@ -180,15 +180,15 @@ class WatchLoop:
             if hint is None:  # Another thread waits.
                 break
             if not hints:
-                end = time.monotonic() + LONGEST
-                pause = QUIET
+                end = time.monotonic() + MAX_DELAY_SECONDS
+                pause = DEBOUNCE_SECONDS
             hints.add(hint)
         return hints
 
     def _is_due(self) -> bool:
         """Return whether a full scan is due without any hint."""
         now = time.monotonic()
-        is_rested = self._last_full < self._last_look < now - _REST
+        is_rested = self._last_full < self._last_look < now - _FULL_SCAN_DELAY_SECONDS
         with contextlib.suppress(VaultError, OSError):
             has_moved = self._read_head() != self._head
             return is_rested or has_moved or now - self._last_full > _HOUR or self._may_go_on()
@@ -330,7 +330,7 @@ class WatchLoop:
 
     def _render_when_due(self) -> None:
         """Render changed packs; while watching, wait some time after the last written file."""
-        is_calm = time.monotonic() - self._last_rendered >= _CALM
+        is_calm = time.monotonic() - self._last_rendered >= _RENDER_INTERVAL_SECONDS
         if not self._is_rendered and (is_calm or not self.is_watching):
             self._is_rendered = self._try(self._render)
 
@@ -347,7 +347,7 @@ class WatchLoop:
         self._describe(WatchEvent("problem", "watching broke off; beginning again"))
         self._watcher.stop()
         while not self._vault.root.is_dir() and not self._stopped:
-            time.sleep(_TICK)
+            time.sleep(_CHECK_INTERVAL_SECONDS)
         self._vault.close()  # The folder can be another repository.
         self._hint(EVERYTHING)
         self._watcher = self._new_watcher()

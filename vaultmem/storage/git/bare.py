@@ -39,7 +39,7 @@ _QUARANTINE = (
 )
 
 #: Packs with more objects are kept as packs; smaller ones are unpacked.
-_LOOSE = 100
+_UNPACK_LIMIT = 100
 
 #: Variables that a process needs to find its programs and its temporary files.
 _SYSTEM = ("PATH", "HOME", "TMPDIR", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH", "GIT_EXEC_PATH")
@@ -138,7 +138,7 @@ class BareGit:
         """Copy the objects that `new` has and `old` ("" for none) lacks, durably."""
         revisions = "\n".join([new, *([f"^{old}"] if old else []), ""]).encode()
         pack = source.run("pack-objects", "-q", "--revs", "--stdout", stdin=revisions)
-        is_large = int.from_bytes(pack[8:12]) > _LOOSE
+        is_large = int.from_bytes(pack[8:12]) > _UNPACK_LIMIT
         command = ("index-pack", "--stdin") if is_large else ("unpack-objects", "-q")
         self.run(*command, stdin=pack)
 
@@ -234,7 +234,7 @@ def _too_long(arguments: tuple[str, ...]) -> LockTimeoutError:
 # The repository is written file by file, without templates, hooks or settings of the user.
 
 #: Prefixes of the remote's branches in a clone, and of the clone's own.
-_THEIRS, _OURS = "refs/remotes/origin/", "refs/heads/"
+_TRACKING_PREFIX, _BRANCH_PREFIX = "refs/remotes/origin/", "refs/heads/"
 
 _CONFIG = """[core]
 \trepositoryFormatVersion = 0
@@ -248,7 +248,7 @@ _CONFIG = """[core]
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 
 #: The user's filters are for the user's own files, so they are off here.
-_NOBODYS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+_NO_USER_CONFIG = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
 def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> VaultHistory:
@@ -259,13 +259,13 @@ def make_clone(root: Path, remote: Remote, branch: str, scratch: Path) -> VaultH
     url = remote.url.replace("\\", "\\\\").replace('"', '\\"')
     (git / "config").write_text(_CONFIG.format(url=url), encoding="utf-8")
     (git / "info/attributes").write_text(_ATTRIBUTES)
-    (git / "HEAD").write_text(f"ref: {_OURS}{branch}\n", encoding="utf-8")
+    (git / "HEAD").write_text(f"ref: {_BRANCH_PREFIX}{branch}\n", encoding="utf-8")
     return VaultHistory(root, scratch)
 
 
 def fetch_branches(history: VaultHistory, remote: Remote, seconds: float) -> str:
     """Fetch all branches of a remote; return the error message, "" on success."""
-    return fetch(history, remote, [f"+{_OURS}*:{_THEIRS}*"], seconds).message
+    return fetch(history, remote, [f"+{_BRANCH_PREFIX}*:{_TRACKING_PREFIX}*"], seconds).message
 
 
 def set_clone_branches(
@@ -283,20 +283,20 @@ def set_clone_branches(
     before = list_refs(history) if current_branches is None else _name_refs(current_branches)
     target_refs = _name_refs(branches)
     moves = [f"delete {ref}" for ref in before.keys() - target_refs.keys()]
-    del target_refs[f"{_OURS}{branch}"]
+    del target_refs[f"{_BRANCH_PREFIX}{branch}"]
     moves += [
         f"update {ref} {commit}" for ref, commit in target_refs.items() if before.get(ref) != commit
     ]
     head = read_head(history.git_folder)
     if head is None or head.branch != branch:
-        git.run("symbolic-ref", "HEAD", f"{_OURS}{branch}")
+        git.run("symbolic-ref", "HEAD", f"{_BRANCH_PREFIX}{branch}")
     if moves:
         git.run("update-ref", "--stdin", stdin="\n".join([*moves, ""]).encode())
     is_there = head is not None and (head.branch, head.commit) == (branch, branches[branch])
     if current_branches is None or not is_there:
-        git.run("reset", "--quiet", "--hard", branches[branch], "--", env=_NOBODYS)
+        git.run("reset", "--quiet", "--hard", branches[branch], "--", env=_NO_USER_CONFIG)
     if current_branches is None:
-        git.run("clean", "--quiet", "-ffdx", env=_NOBODYS)
+        git.run("clean", "--quiet", "-ffdx", env=_NO_USER_CONFIG)
 
 
 def is_whole(history: VaultHistory) -> bool:
@@ -310,15 +310,17 @@ def read_branches(folder: Path) -> RemoteBranches | None:
     Return None if there is no repository, or if only git can read its refs.
     """
     git = folder / ".git" if (folder / ".git").is_dir() else folder
-    head, refs = read_head(git), read_refs(git, _OURS)
+    head, refs = read_head(git), read_refs(git, _BRANCH_PREFIX)
     if head is None or refs is None:
         return None
     return RemoteBranches(
-        {ref.removeprefix(_OURS): commit for ref, commit in refs.items()}, head.branch
+        {ref.removeprefix(_BRANCH_PREFIX): commit for ref, commit in refs.items()}, head.branch
     )
 
 
 def _name_refs(branches: Mapping[str, str]) -> dict[str, str]:
     return {
-        f"{kind}{name}": commit for kind in (_THEIRS, _OURS) for name, commit in branches.items()
+        f"{kind}{name}": commit
+        for kind in (_TRACKING_PREFIX, _BRANCH_PREFIX)
+        for name, commit in branches.items()
     }

@@ -54,7 +54,7 @@ def blame_file(history: VaultHistory, commit: str, path: str) -> list[LineOrigin
 _FORMAT = "%ct%x00%cI%x00%an%x00%(trailers:key=Agent-Id,valueonly,separator=%x2C)"
 _ID = re.compile(r"[0-9a-f]{40}")
 #: Files in which git names the other commit of an operation in progress.
-_WHERE = ("MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD")
+_OPERATION_HEADS = ("MERGE_HEAD", "REBASE_HEAD", "CHERRY_PICK_HEAD")
 
 
 def find_last_change(git: GitRunner, commit: str, path: str = "") -> tuple[int, Speaker]:
@@ -89,7 +89,7 @@ def find_theirs(git_folder: Path, environment: Mapping[str, str]) -> tuple[str, 
     last_step = _read(git_folder / "rebase-merge/done").rstrip("\n").rpartition("\n")[2].split()
     if len(last_step) > 1 and re.fullmatch(r"[0-9a-f]{4,40}", last_step[1]):
         return last_step[1], "", True
-    commit = next(filter(None, (_read(git_folder / name)[:40] for name in _WHERE)), "")
+    commit = next(filter(None, (_read(git_folder / name)[:40] for name in _OPERATION_HEADS)), "")
     return commit, "", False
 
 

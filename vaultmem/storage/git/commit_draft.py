@@ -18,7 +18,7 @@ File = tuple[str, bytes] | None
 #: Characters that git strips from both ends of a name, besides control characters and spaces.
 _CUT_OFF = ",:;<>\"\\'"
 
-_WANTED = r"^((author|user)\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
+_CONFIG_KEY_PATTERN = r"^((author|user)\.(name|email)|filter\..*\.(clean|smudge|process|required))$"
 
 
 class Identity(NamedTuple):
@@ -94,7 +94,7 @@ class RefMovedError(Exception):
 
 def read_settings(git: GitRunner) -> CommitSettings:
     """Return git's settings of the system, the user and the repository."""
-    out = git.run("config", "-z", "--get-regexp", _WANTED, check=False)
+    out = git.run("config", "-z", "--get-regexp", _CONFIG_KEY_PATTERN, check=False)
     settings = dict(pair.partition("\n")[::2] for pair in out.split("\0") if pair)
     filters = sorted(key for key in settings if key.startswith("filter."))
     return CommitSettings(

@@ -58,7 +58,7 @@ _UNREADABLE = compile_later(rf"[\ufffd{_UNSAFE}]")
 _CONTINUED = compile_later(r"\n +")
 _AGENT = compile_later(r"(?im)^Agent-Id[ \t]*:[ \t]*(.*(?:\n[ \t]+\S.*)*)$")
 
-_AGAIN = "make it again with git (`git rebase --force-rebase`)"
+_REWRITE_REMEDY = "make it again with git (`git rebase --force-rebase`)"
 _REWORD = "reword it (`git rebase -i`)"
 _UTF_8 = "set `git config i18n.commitEncoding utf-8`, and commit again"
 
@@ -66,7 +66,7 @@ _UTF_8 = "set `git config i18n.commitEncoding utf-8`, and commit again"
 class MalformedCommitError(ValueError):
     """A commit that is not as git writes it: the text is the reason, `remedy` the fix."""
 
-    def __init__(self, reason: str, remedy: str = _AGAIN) -> None:
+    def __init__(self, reason: str, remedy: str = _REWRITE_REMEDY) -> None:
         super().__init__(reason)
         self.remedy = remedy
 

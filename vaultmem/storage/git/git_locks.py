@@ -24,7 +24,7 @@ from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.lock import hold_lock
 
 #: Age in seconds up to which another git's lock is waited for: git holds one only briefly.
-PATIENCE = 2.0
+MAX_LOCK_AGE_SECONDS = 2.0
 
 #: Git commands that vaultmem runs and that take locks.
 _WRITERS = frozenset(
@@ -37,7 +37,7 @@ _WRITERS = frozenset(
 _RECORDS = "git-*.child"
 
 #: Seconds within which a child creates its locks, and the precision of file times.
-_MAKES_WITHIN, _EXACT = 60.0, 0.02
+_LOCK_CREATION_SECONDS, _MTIME_PRECISION_SECONDS = 60.0, 0.02
 
 #: Long-running git commands that take no lock.
 _HARMLESS = ("cat-file", "fsmonitor--daemon", "credential-")
@@ -102,7 +102,7 @@ def remove_left_locks(location: GitLocation, child_record: Path | None = None) -
             drop_file(record)
 
 
-def free_lock(lock: Path, location: GitLocation, patience: float = PATIENCE) -> bool:
+def free_lock(lock: Path, location: GitLocation, patience: float = MAX_LOCK_AGE_SECONDS) -> bool:
     """Return whether a lock is gone: removed if ours, or released in time by another git."""
     if not lock.exists():
         return True
@@ -150,7 +150,9 @@ def _is_of(file: Path, times: list[float]) -> bool:
         mtime = file.lstat().st_mtime
     except OSError:
         return False
-    return any(at - _EXACT <= mtime <= at + _MAKES_WITHIN for at in times)
+    return any(
+        at - _MTIME_PRECISION_SECONDS <= mtime <= at + _LOCK_CREATION_SECONDS for at in times
+    )
 
 
 def is_git_at_work(location: GitLocation) -> bool:

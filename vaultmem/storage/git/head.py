@@ -78,7 +78,7 @@ _OPERATIONS = {
 }
 
 #: Files that exist once a rebase has begun; without one, it can neither continue nor abort.
-_BEGUN = ("rebase-merge/orig-head", "rebase-apply/orig-head")
+_REBASE_STATE_FILES = ("rebase-merge/orig-head", "rebase-apply/orig-head")
 
 
 class GitHead(NamedTuple):
@@ -200,7 +200,7 @@ def _format_remedy(git: Path, operation: str, is_unmerged: bool) -> str:
         return "`vaultmem resolve --all` ends it"
     if operation == "bisect":
         return "`git bisect reset` ends it"
-    if operation == "rebase" and not any((git / name).exists() for name in _BEGUN):
+    if operation == "rebase" and not any((git / name).exists() for name in _REBASE_STATE_FILES):
         return "its git was killed before it began; `git rebase --quit` ends it"
     if is_unmerged:
         return "`vaultmem resolve --all` settles it"

@@ -24,7 +24,7 @@ from vaultmem.storage.git.commit_draft import (
     clean_name,
     format_commit,
 )
-from vaultmem.storage.git.repository import NOBODY
+from vaultmem.storage.git.repository import FALLBACK_IDENTITY
 from vaultmem.storage.git.vault_history import ATTRIBUTION
 from vaultmem.storage.trust_record import SignedList
 
@@ -177,7 +177,7 @@ SESSIONS = "sessions.json"
 USAGE = "usage"
 TRUST = "trust"
 
-_SHARED = re.compile(
+_SHARED_PATH = re.compile(
     rf"{re.escape(MACHINE)}|{re.escape(SESSIONS)}"
     rf"|({USAGE}|{ATTRIBUTION})/[0-9a-f]{{2}}\.json|{TRUST}/[0-9a-f]{{32}}\.(json|sig)"
 )
@@ -191,7 +191,7 @@ _MAX_SIGNATURE = 8_192
 _KEY = "machine"
 
 #: The latest accepted time, in seconds since the epoch.
-_LAST = 10**10
+_MAX_TIMESTAMP = 10**10
 
 
 class Machine(NamedTuple):
@@ -226,7 +226,7 @@ def rename_own(state: StateDatabase) -> None:
 
 def is_shared(path: str) -> bool:
     """Return whether machines share a file of this path through their refs."""
-    return bool(_SHARED.fullmatch(path))
+    return bool(_SHARED_PATH.fullmatch(path))
 
 
 def get_owner_name(history: VaultHistory) -> Identity:
@@ -241,7 +241,7 @@ def read_machines(
     """Return all other machines that have the same vault, by name."""
     newest = {ref.machine: ref for ref in list_refs(history)}
     newest.pop(state.get(_KEY), None)
-    person = get_owner_name(history) if newest else NOBODY
+    person = get_owner_name(history) if newest else FALLBACK_IDENTITY
     candidates = (_read(history, ref, person, with_usage) for ref in newest.values())
     machines = [machine for machine in candidates if machine is not None]
     return sorted(machines, key=lambda machine: (machine.name, machine.id))
@@ -302,7 +302,7 @@ def _read(
     if facts.get("vault") != escape_bytes(history.prefix):
         return None  # Another vault of the repository.
     owner = read_owner(history, ref.commit)
-    is_own = owner.email.casefold() == person.email.casefold() != NOBODY.email
+    is_own = owner.email.casefold() == person.email.casefold() != FALLBACK_IDENTITY.email
     shards = [files[path] for path in files if path.startswith(f"{USAGE}/")]
     return Machine(
         ref.machine,
@@ -340,5 +340,5 @@ def _read_json(data: bytes) -> dict[str, Any]:
 def _read_times(data: bytes) -> Iterator[tuple[str, float]]:
     for name, at in _read_json(data).items():
         is_number = isinstance(at, int | float) and not isinstance(at, bool)
-        if is_number and math.isfinite(at) and 0 <= at <= _LAST:
+        if is_number and math.isfinite(at) and 0 <= at <= _MAX_TIMESTAMP:
             yield name, at

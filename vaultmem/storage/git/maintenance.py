@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 #: More loose objects than this are worth packing.
-MANY = 1_000
+MAX_LOOSE_OBJECTS = 1_000
 
 _COMMAND = (
     *("maintenance", "run", "--auto", "--quiet"),
@@ -82,7 +82,7 @@ def _is_off(git: GitRunner, name: str, kind: str) -> bool:
 #: The first git version that merges without a work tree (`git merge-tree --write-tree`).
 MERGES_SINCE = (2, 38)
 
-_LOOKED_AT = 1_000
+_MAX_CHECKED_COMMITS = 1_000
 
 
 def is_git_installed() -> bool:
@@ -112,7 +112,7 @@ def find_future_commits(history: VaultHistory, commit: str, now: float) -> list[
     """Return those of the last commits whose time is more than a minute after `now`."""
     if not commit:
         return []
-    options = (f"--max-count={_LOOKED_AT}", "--no-show-signature", "--format=%H %ct")
+    options = (f"--max-count={_MAX_CHECKED_COMMITS}", "--no-show-signature", "--format=%H %ct")
     out = history.git.run("log", "--no-ext-diff", "--no-textconv", *options, commit, "--")
     pairs = (line.split() for line in out.splitlines())
     return [name for name, at in pairs if int(at) > now + 60]
@@ -158,7 +158,7 @@ def find_committed(history: VaultHistory, commit: str, paths: list[str]) -> list
 _OFS_DELTA, _REF_DELTA = 6, 7
 
 #: Bytes of an entry that are read first and then at a time, and bytes decompressed at a time.
-_FIRST, _MORE, _OUT = 4 * 1024, 256 * 1024, 1024 * 1024
+_FIRST_READ_BYTES, _NEXT_READ_BYTES, _MAX_INFLATED_BYTES = 4 * 1024, 256 * 1024, 1024 * 1024
 
 #: Bytes that hold the two sizes at the start of a delta.
 _SIZES = 20
@@ -243,19 +243,19 @@ def _inflate(pack: memoryview, at: int, size: int) -> tuple[bytes, int]:
     Raises:
         _DamagedPackError: the entry does not have its stated size.
     """
-    inflater, begin, total, window = zlib.decompressobj(), b"", 0, _FIRST
+    inflater, begin, total, window = zlib.decompressobj(), b"", 0, _FIRST_READ_BYTES
     while not inflater.eof:
         chunk = pack[at : at + window]
         if not chunk:
             raise _DamagedPackError
         rest: bytes | memoryview = chunk
         while rest and not inflater.eof:
-            out = inflater.decompress(rest, _OUT)
+            out = inflater.decompress(rest, _MAX_INFLATED_BYTES)
             begin, total = (begin + out[:_SIZES])[:_SIZES], total + len(out)
             if total > size:
                 raise _DamagedPackError
             rest = inflater.unconsumed_tail
-        at, window = at + len(chunk), _MORE
+        at, window = at + len(chunk), _NEXT_READ_BYTES
     if total != size:
         raise _DamagedPackError
     return begin, at - len(inflater.unused_data)

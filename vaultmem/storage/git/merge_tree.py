@@ -58,12 +58,12 @@ def _copy_attributes(work_tree: Path, history: VaultHistory, commit: str) -> Non
 
 
 #: Above this number, paths are not passed to git one by one.
-_FEW = 200
+_MAX_PATHSPECS = 200
 
 _DRIVERS = r"^merge\..*\.driver$"
 
 #: The suffix git adds to a file that it moved out of a folder's way.
-_ASIDE = re.compile(r"~[0-9a-f]{40}(_[0-9]+)?$")
+_MOVED_FILE_SUFFIX = re.compile(r"~[0-9a-f]{40}(_[0-9]+)?$")
 
 
 class Unmerged(NamedTuple):
@@ -189,7 +189,7 @@ def _parse_stages(words: Iterator[str]) -> tuple[dict[str, dict[str, TreeEntry]]
             break
         meta, _, name = word.partition("\t")
         mode, blob, stage = meta.split()
-        path = _ASIDE.sub("", name)
+        path = _MOVED_FILE_SUFFIX.sub("", name)
         stages.setdefault(path, {})[stage] = TreeEntry(mode, blob)
         if path != name:
             asides[path] = name
@@ -201,7 +201,7 @@ def _parse_messages(words: Iterator[str]) -> Iterator[tuple[str, tuple[str, ...]
     for count in words:
         if not count.strip().isdigit():
             return
-        paths = tuple(_ASIDE.sub("", next(words, "")) for _ in range(int(count)))
+        paths = tuple(_MOVED_FILE_SUFFIX.sub("", next(words, "")) for _ in range(int(count)))
         kind, _ = next(words, ""), next(words, "")
         if kind.startswith("CONFLICT"):
             yield kind.partition("(")[2].rstrip(")"), paths
@@ -236,7 +236,9 @@ def _written_versions(
     """Return the versions of these files in commits that only one side has, newest first."""
     options = ("--format=", "--raw", "-z", "-m", "--root", "--no-abbrev", "--no-renames")
     log_options = ("--full-history", "--no-ext-diff", "--no-textconv", "--no-show-signature")
-    pathspec = paths if len(paths) <= _FEW else ()  # Whole commits are faster than many paths.
+    pathspec = (
+        paths if len(paths) <= _MAX_PATHSPECS else ()
+    )  # Whole commits are faster than many paths.
     out = history.git.run(
         "log", *options, *log_options, commit, f"^{excluded_commit}", "--", *pathspec
     )

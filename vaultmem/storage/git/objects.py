@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 #: Ids sent before the first result is read; their names fit any pipe's buffer.
-_AHEAD = 500
+_MAX_BATCH_IDS = 500
 
 
 class ObjectReader:
@@ -59,8 +59,8 @@ class ObjectReader:
             raise NoteNotFoundError(
                 f"{invalid_names[0]!r}: the repository does not have this object"
             )
-        for start in range(0, len(names), _AHEAD):
-            chunk = names[start : start + _AHEAD]
+        for start in range(0, len(names), _MAX_BATCH_IDS):
+            chunk = names[start : start + _MAX_BATCH_IDS]
             pipe = self._open()
             try:
                 pipe.stdin.write(os.fsencode("".join(f"{name}\n" for name in chunk)))
@@ -169,7 +169,7 @@ Folder = dict[bytes, tuple[bytes, bytes]]
 _FOLDER = b"40000"
 _MODES = frozenset({b"100644", b"100755", b"120000", b"160000", _FOLDER})
 _ENTRY = re.compile(rb"([0-7]{1,7}) ([^\0]+)\0(.{20})", re.DOTALL)
-_NOTHING = (b"", b"")
+_NO_ENTRY = (b"", b"")
 
 # Characters that HFS+ ignores in a name, and names that NTFS treats as `.git`.
 _UNSEEN = compile_later("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
@@ -200,7 +200,7 @@ class TreeBuilder:
         entries: dict[str, TreeEntry] = {}
         for raw, path in raw_paths.items():
             folder, name = _split(raw)
-            mode, blob = folders[folder].get(name, _NOTHING)
+            mode, blob = folders[folder].get(name, _NO_ENTRY)
             if mode and mode != _FOLDER:
                 entries[path] = TreeEntry(mode.decode(), blob.hex())
         return entries
@@ -217,7 +217,7 @@ class TreeBuilder:
         folders = {name: dict(entries) for name, entries in self._read_folders(root, raw).items()}
         for path in (path for path, entry in raw.items() if entry is None):
             folder, name = _split(path)
-            if folders[folder].get(name, _NOTHING)[0] != _FOLDER:
+            if folders[folder].get(name, _NO_ENTRY)[0] != _FOLDER:
                 folders[folder].pop(name, None)
         files = {path: entry for path, entry in raw.items() if entry is not None}
         for path, entry in files.items():
@@ -230,7 +230,7 @@ class TreeBuilder:
             if folders[path]:
                 tree_id = self._add_tree(folders[path])
                 folders[parent][name] = (_FOLDER, bytes.fromhex(tree_id))
-            elif folders[parent].get(name, _NOTHING)[0] == _FOLDER:
+            elif folders[parent].get(name, _NO_ENTRY)[0] == _FOLDER:
                 del folders[parent][name]
         return self._add_tree(folders[b""])
 
@@ -250,7 +250,7 @@ class TreeBuilder:
             names: dict[bytes, str] = {}
             for folder in levels[depth]:
                 parent, name = _split(folder[:-1])
-                mode, tree = folders[parent].get(name, _NOTHING)
+                mode, tree = folders[parent].get(name, _NO_ENTRY)
                 names[folder] = tree.hex() if mode == _FOLDER else ""
             self._load(names.values())
             folders |= {folder: self._trees[name] for folder, name in names.items()}

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.runner import GitRunner
 
 #: Removes an entry from an index.
-_NOTHING = "0 0000000000000000000000000000000000000000"
+_REMOVED_ENTRY = "0 0000000000000000000000000000000000000000"
 
 #: Above this number or total length, paths are not passed to git one by one.
-_FEW, _SHORT = 200, 60_000
+_MAX_PATHSPECS, _MAX_PATHSPEC_CHARS = 200, 60_000
 
 
 class StagedEntries:
@@ -75,7 +75,7 @@ class PersonIndex:
             path: [*staged_values.get(path, []), value] for path, value in new_values.items()
         }
         self._staged.write_staged({**staged_values, **additions})
-        lines = (f"{value or _NOTHING}\t{path}\0" for path, value in new_values.items())
+        lines = (f"{value or _REMOVED_ENTRY}\t{path}\0" for path, value in new_values.items())
         stdin = "".join(lines).encode("utf-8", "surrogateescape")
         env = settings.without_filters()
         self._git.run("update-index", "-z", "--index-info", stdin=stdin, env=env)
@@ -86,7 +86,7 @@ class PersonIndex:
 
     def _list(self, paths: Set[str]) -> Iterator[tuple[str, str, str]]:
         """Yield path, tag, and mode, blob and stage of those paths that are in the index."""
-        is_short = len(paths) <= _FEW and sum(map(len, paths)) <= _SHORT
+        is_short = len(paths) <= _MAX_PATHSPECS and sum(map(len, paths)) <= _MAX_PATHSPEC_CHARS
         # With another encoding than UTF-8, an argument has other bytes than git's name.
         lists_paths = is_short and sys.getfilesystemencoding() == "utf-8"
         pathspec = ["--", *sorted(paths)] if lists_paths else []

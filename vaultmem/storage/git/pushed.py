@@ -31,7 +31,7 @@ _LOG = (
 _FOLDER = "040000"
 
 #: Object names sent at once: the pipe must hold them and their results.
-_AT_ONCE = 200
+_MAX_BATCH_IDS = 200
 _TREE = re.compile(rb"[0-7]+ ([^\0]+)\0.{20}", re.DOTALL)
 
 
@@ -165,8 +165,8 @@ class ObjectReader:
         """Return kind and size in bytes of each existing object, by the requested name."""
         object_names = [name for name in dict.fromkeys(names) if "\n" not in name]
         heads = {}
-        for start in range(0, len(object_names), _AT_ONCE):
-            chunk = object_names[start : start + _AT_ONCE]
+        for start in range(0, len(object_names), _MAX_BATCH_IDS):
+            chunk = object_names[start : start + _MAX_BATCH_IDS]
             pipe = self._ask("info", chunk)
             for name in chunk:
                 if head := _read_head(pipe):

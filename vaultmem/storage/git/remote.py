@@ -123,15 +123,15 @@ def add_remote(history: VaultHistory, remote: Remote, branch: str) -> None:
 
 
 #: Timeout in seconds of one fetch or push.
-LONGEST = 300.0
+TRANSFER_TIMEOUT_SECONDS = 300.0
 
 #: The hub's header with the time a token expires.
 ENDS_HEADER = "Vaultmem-Token-Ends"
 
-_HEADS = "refs/heads/"
+_BRANCH_PREFIX = "refs/heads/"
 
 #: Seconds that git gets to exit after a signal.
-_GRACE = 2.0
+_EXIT_GRACE_SECONDS = 2.0
 
 
 class RemoteError(StrEnum):
@@ -187,7 +187,7 @@ def fetch(
     history: VaultHistory,
     remote: Remote,
     refspecs: Sequence[str],
-    seconds: float = LONGEST,
+    seconds: float = TRANSFER_TIMEOUT_SECONDS,
     prune: str = "",
 ) -> Fetched:
     """Fetch refspecs into refs of the repository, except its own branches.
@@ -219,7 +219,7 @@ def fetch(
 
 
 def list_branches(
-    history: VaultHistory, remote: Remote, seconds: float = LONGEST
+    history: VaultHistory, remote: Remote, seconds: float = TRANSFER_TIMEOUT_SECONDS
 ) -> RemoteBranches:
     """Return a remote's branches without a fetch."""
     words = ("ls-remote", "--quiet", "--symref", "--", remote.url, "HEAD", "refs/heads/*")
@@ -228,18 +228,31 @@ def list_branches(
     if code:
         return RemoteBranches({}, "", *_explain(err, code))
     rows = [line.partition("\t") for line in out.splitlines()]
-    branches = {ref.removeprefix(_HEADS): commit for commit, _, ref in rows if ref != "HEAD"}
-    heads = (commit.removeprefix(f"ref: {_HEADS}") for commit, _, ref in rows if ref == "HEAD")
+    branches = {
+        ref.removeprefix(_BRANCH_PREFIX): commit for commit, _, ref in rows if ref != "HEAD"
+    }
+    heads = (
+        commit.removeprefix(f"ref: {_BRANCH_PREFIX}") for commit, _, ref in rows if ref == "HEAD"
+    )
     return RemoteBranches(branches, next((each for each in heads if each in branches), ""))
 
 
 def remove_branch(history: VaultHistory, remote: Remote, name: str, commit: str) -> Pushed:
     """Delete a branch of the remote if it is still at a commit (full id)."""
-    return _push(history, remote, [f":{_HEADS}{name}"], LONGEST, f"{_HEADS}{name}:{commit}")
+    return _push(
+        history,
+        remote,
+        [f":{_BRANCH_PREFIX}{name}"],
+        TRANSFER_TIMEOUT_SECONDS,
+        f"{_BRANCH_PREFIX}{name}:{commit}",
+    )
 
 
 def push(
-    history: VaultHistory, remote: Remote, refspecs: Sequence[str], seconds: float = LONGEST
+    history: VaultHistory,
+    remote: Remote,
+    refspecs: Sequence[str],
+    seconds: float = TRANSFER_TIMEOUT_SECONDS,
 ) -> Pushed:
     """Push commits (full ids) to refs of the remote, each independently and never forced."""
     return _push(history, remote, refspecs, seconds)
@@ -331,7 +344,7 @@ def _end(process: Any) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number) if hasattr(os, "killpg") else process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=_GRACE)
+            process.communicate(timeout=_EXIT_GRACE_SECONDS)
             return
 
 
@@ -380,7 +393,7 @@ def _find_server_messages(err: str) -> list[str]:
 _ROW = re.compile(r"(?m)^([ +*=!-])\t[^\t\n]*?:([^\t\n:]+)\t(.*)$")
 
 #: Git's messages that a ref has moved since it was fetched.
-_MOVED = re.compile(
+_MOVED_REF_MESSAGE = re.compile(
     r"fetch first|non-fast-forward|stale info|incorrect old value|already exists"
     r"|(?:cannot|failed to|unable to) lock"
     r"|failed to update ref"  # Another push was faster: the ref's lock noticed.
@@ -393,7 +406,7 @@ def _parse_fates(out: str, err: str) -> Iterator[tuple[str, tuple[PushOutcome, s
     for flag, ref, summary in _ROW.findall(out):
         if flag != "!":
             yield ref, (PushOutcome.CURRENT if flag == "=" else PushOutcome.DONE, "")
-        elif _MOVED.search(summary):
+        elif _MOVED_REF_MESSAGE.search(summary):
             yield ref, (PushOutcome.MOVED, summary)
         else:
             reason = summary.partition("(")[2].removesuffix(")") or summary

@@ -190,7 +190,13 @@ _MAX_COMMITS = 2_000
 _START = compile_later(r"(?:^|\0)\x01(?=[0-9a-f]{40}\0\d+\0\d{4}-\d\d-\d\d\0)")
 
 _FIELDS = "%H%x00%ct%x00%cs%x00%an%x00%s"
-_PLAIN = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8")
+_PLAIN_LOG_OPTIONS = (
+    "--no-show-signature",
+    "--no-notes",
+    "--no-decorate",
+    "--no-color",
+    "--encoding=UTF-8",
+)
 
 
 class FileCommit(NamedTuple):
@@ -249,7 +255,15 @@ def list_file_commits(
     if not paths or not git.run("rev-parse", "-q", "--verify", "HEAD", check=False):
         return commits
     out = git.run(
-        *("log", "-z", *_PLAIN, "--no-ext-diff", "--no-textconv", "--no-renames", "--name-only"),
+        *(
+            "log",
+            "-z",
+            *_PLAIN_LOG_OPTIONS,
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-renames",
+            "--name-only",
+        ),
         *(f"--max-count={_MAX_COMMITS}", f"--since=@{max(since, 0)}"),
         *(f"--format=%x01{_FIELDS}", "HEAD"),
         *("--", *paths),
@@ -317,7 +331,7 @@ def list_line_commits(git: GitRunner, path: str, line: int, limit: int) -> list[
 
 
 def _list_commits(git: GitRunner, limit: int, *arguments: str) -> list[FileCommit]:
-    plain = (*_PLAIN, "--no-ext-diff", "--no-textconv", f"--max-count={limit}")
+    plain = (*_PLAIN_LOG_OPTIONS, "--no-ext-diff", "--no-textconv", f"--max-count={limit}")
     out = git.run("log", "-z", *plain, f"--format={_FIELDS}%x00%x01", *arguments, check=False)
     commits = []
     for block in read_escapes(out).split("\0\x01"):
@@ -334,11 +348,11 @@ def _list_commits(git: GitRunner, limit: int, *arguments: str) -> list[FileCommi
 # refuse.
 
 #: The author of a person's commits if git itself would refuse to commit.
-NOBODY = Identity("person", "person@localhost")
+FALLBACK_IDENTITY = Identity("person", "person@localhost")
 
-_UNKNOWN = (
-    f"git does not know who you are, so what you write is committed as {NOBODY.name} "
-    f"<{NOBODY.email}>; say it with `git config --global user.name NAME` and "
+_UNKNOWN_IDENTITY_TEXT = (
+    f"git does not know who you are, so what you write is committed as {FALLBACK_IDENTITY.name} "
+    f"<{FALLBACK_IDENTITY.email}>; say it with `git config --global user.name NAME` and "
     "`git config --global user.email ADDRESS`"
 )
 
@@ -367,6 +381,6 @@ def find_person(git: GitRunner, environment: Mapping[str, str], settings: Commit
     try:
         identity = git.run("var", "GIT_AUTHOR_IDENT", env=variables)
     except VaultError:
-        return Person(NOBODY, _UNKNOWN)
+        return Person(FALLBACK_IDENTITY, _UNKNOWN_IDENTITY_TEXT)
     name, _, rest = read_escapes(identity).rpartition(" <")
     return Person(Identity(name, rest.partition(">")[0]))

@@ -272,18 +272,18 @@ def _as_stream(data: bytes | None) -> Iterator[Any]:
 # Times of commits can be anything: git accepts five-digit years and zones of four days.
 
 #: A day before the end of the year 9999, in seconds since the epoch, valid in each zone.
-_LAST = 253_402_214_400
+_MAX_TIMESTAMP = 253_402_214_400
 
-_SOUND = compile_later(r"\d{4}-.*(Z|[+-](0\d|1[0-4]):?[0-5]\d)")
+_VALID_DATE = compile_later(r"\d{4}-.*(Z|[+-](0\d|1[0-4]):?[0-5]\d)")
 
 
 def read_time(text: str) -> int:
     """Return seconds since the epoch, limited to the last that have a date."""
-    return min(int(text), _LAST)
+    return min(int(text), _MAX_TIMESTAMP)
 
 
 def parse_export_time(text: str, at: int) -> str:
     """Return a time in ISO 8601; an invalid one is replaced by `at` in UTC."""
-    if _SOUND.fullmatch(text):
+    if _VALID_DATE.fullmatch(text):
         return text
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

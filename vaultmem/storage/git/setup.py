@@ -43,8 +43,8 @@ def format_file(path: str) -> str:
 
 
 #: Lines around the notes that are kept out of git because of a possible credential.
-_KEPT_OUT = "# vaultmem keeps these out of git: lines in them look like credentials"
-_KEPT_OUT_END = "# end of what vaultmem keeps out of git"
+_EXCLUDES_START = "# vaultmem keeps these out of git: lines in them look like credentials"
+_EXCLUDES_END = "# end of what vaultmem keeps out of git"
 
 
 def read_kept_out(git_folder: Path, prefix: str = "") -> list[str]:
@@ -67,7 +67,7 @@ def change_kept_out(git_folder: Path, added: Iterable[str], dropped: Iterable[st
     before, block, suffix = _split_excludes(file)
     names = {*block.splitlines(), *map(format_file, added)} - {*map(format_file, dropped)}
     if names:
-        block = "".join(f"{line}\n" for line in (_KEPT_OUT, *sorted(names), _KEPT_OUT_END))
+        block = "".join(f"{line}\n" for line in (_EXCLUDES_START, *sorted(names), _EXCLUDES_END))
         before += "\n" if before and not before.endswith("\n") else ""
     whole = f"{before}{block if names else ''}{suffix}"
     with naming_failure(file):
@@ -80,8 +80,8 @@ def _split_excludes(file: Path) -> tuple[str, str, str]:
     if file.is_symlink() or not file.is_file():
         return "", "", ""
     text = file.read_text(encoding="utf-8", errors="surrogateescape")
-    before, _, rest = text.partition(f"{_KEPT_OUT}\n")
-    block, _, suffix = rest.partition(f"{_KEPT_OUT_END}\n")
+    before, _, rest = text.partition(f"{_EXCLUDES_START}\n")
+    block, _, suffix = rest.partition(f"{_EXCLUDES_END}\n")
     return before, block, suffix
 
 

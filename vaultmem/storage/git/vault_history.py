@@ -308,17 +308,17 @@ CLAIMS_REF = "refs/notes/vaultmem-claims"
 ATTRIBUTION = "attribution"
 
 #: The author of the notes' commits, which are not shown.
-_US = Identity("vaultmem", "vaultmem@localhost")
-_WHO = {
+_NOTES_AUTHOR = Identity("vaultmem", "vaultmem@localhost")
+_NOTES_AUTHOR_VARIABLES = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
-    for part, value in (("NAME", _US.name), ("EMAIL", _US.email))
+    for part, value in (("NAME", _NOTES_AUTHOR.name), ("EMAIL", _NOTES_AUTHOR.email))
 }
 
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
-_FIRST = re.compile(r'"first_commit": "([0-9a-f]{40})"')
+_FIRST_COMMIT_FIELD = re.compile(r'"first_commit": "([0-9a-f]{40})"')
 
 
 class Wrote(NamedTuple):
@@ -351,7 +351,7 @@ def write_attribution(history: VaultHistory, commit: str, attributions: Sequence
         PendingError: another git is writing notes.
     """
     command = ("notes", f"--ref={NOTES_REF}", "add", "--force", "--file=-", commit)
-    history.git.run(*command, stdin=format_attribution(attributions), env=_WHO)
+    history.git.run(*command, stdin=format_attribution(attributions), env=_NOTES_AUTHOR_VARIABLES)
     refs = history.git.run("config", "--local", "--get-all", "notes.rewriteRef", check=False)
     if NOTES_REF not in refs.splitlines():
         history.git.run("config", "--local", "--add", "notes.rewriteRef", NOTES_REF)
@@ -386,7 +386,7 @@ def parse_attribution(text: str) -> tuple[Wrote, ...]:
 
 def read_first_commit(text: str) -> str:
     """Return the original commit of a note that was carried over, "" if it was not."""
-    match = _FIRST.search(text)
+    match = _FIRST_COMMIT_FIELD.search(text)
     return match[1] if match else ""
 
 
@@ -429,6 +429,8 @@ def replace_attribution(
     tree = trees.change("", entries)
     if old and trees.root(old) == tree:
         return
-    new_commit = pack.add("commit", format_commit(tree, [], _US, at, "vaultmem: who wrote what\n"))
+    new_commit = pack.add(
+        "commit", format_commit(tree, [], _NOTES_AUTHOR, at, "vaultmem: who wrote what\n")
+    )
     pack.write(history.git)
     history.git.run("update-ref", ref, new_commit, old or "0" * 40)

@@ -190,7 +190,7 @@ class PostingMatcher(LeafMatcher):  # type: ignore[misc]
 
 
 #: Documents whose sequences are cached.
-_KEPT = 4096
+_MAX_CACHED_DOCUMENTS = 4096
 
 
 class SegmentTerms(base.TermsReader):  # type: ignore[misc]
@@ -207,7 +207,7 @@ class SegmentTerms(base.TermsReader):  # type: ignore[misc]
         self._arrays = arrays
         self._names = sorted(arrays.fields)
         self._places = lru_cache(None)(self._find_places)
-        self._sequence = lru_cache(_KEPT)(partial(_read_sequence, arrays))
+        self._sequence = lru_cache(_MAX_CACHED_DOCUMENTS)(partial(_read_sequence, arrays))
 
     def _find_places(self, field: str) -> list[int]:
         """Return the places of a field's terms in the order of all terms."""

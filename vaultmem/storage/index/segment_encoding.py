@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vaultmem.core.indexing.packing import pack_numbers, spread, unpack_numbers
-from vaultmem.core.indexing.term_arrays import MOST, SHIFTS, TermArrays
+from vaultmem.core.indexing.term_arrays import MAX_COUNTS, SHIFTS, TermArrays
 from vaultmem.core.search.terms import FIELDS
 from vaultmem.storage.index.batch import NUMBER_COLUMNS, SectionArrays
 from vaultmem.storage.index.segments import (
@@ -100,7 +100,9 @@ def _sort_postings(
         following[place] += own
         first += len(part)
     code, distinct_counts = _number_counts(packed)
-    counts = distinct_counts[:, None] >> np.array(SHIFTS, np.uint32) & np.array(MOST, np.uint32)
+    counts = distinct_counts[:, None] >> np.array(SHIFTS, np.uint32) & np.array(
+        MAX_COUNTS, np.uint32
+    )
     return Postings(terms, total, section, code, counts)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_TAIL = struct.Struct("=QII")
+_FOOTER = struct.Struct("=QII")
 _MAGIC = 0x766D6172  # "vmar"
 
 
@@ -57,9 +57,9 @@ class ArrayFile:
         self._descriptor = descriptor
         #: Size and time (ns) of the file when it was opened.
         self.mark = self._find_mark()
-        self._size = self.mark[0] - _TAIL.size
+        self._size = self.mark[0] - _FOOTER.size
         try:
-            head_offset, self._crc, magic = _TAIL.unpack(self._read(self._size, _TAIL.size))
+            head_offset, self._crc, magic = _FOOTER.unpack(self._read(self._size, _FOOTER.size))
             if magic != _MAGIC:
                 raise ValueError
             head = json.loads(self._read(head_offset, self._size - head_offset))
@@ -183,7 +183,7 @@ def encode_arrays(
     check = 0
     for part in parts:
         check = crc32(part, check)
-    return [*parts, _TAIL.pack(offset, check, _MAGIC)]
+    return [*parts, _FOOTER.pack(offset, check, _MAGIC)]
 
 
 def narrow(numbers: NDArray[Any]) -> NDArray[Any]:

@@ -103,7 +103,7 @@ def scale_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 # Time and size of an answer are limited.
 
 #: HTTP codes for which a later try can succeed: busy, too fast, restarting.
-_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_RETRYABLE_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 
 class ServiceError(Exception):
@@ -138,7 +138,7 @@ def post_json(url: str, body: Any, key: str, timeout: float, limit: int) -> Any:
             text = _read(response, timeout, limit)
     except urllib.error.HTTPError as error:
         with error:
-            may_pass, wait = error.code in _PASSING, _read_wait(error.headers.get)
+            may_pass, wait = error.code in _RETRYABLE_STATUSES, _read_wait(error.headers.get)
             raise ServiceError(_describe(error, key), error.code, may_pass, wait) from error
     except (OSError, HTTPException) as error:
         cause = getattr(error, "reason", error)
@@ -211,7 +211,7 @@ _MAX_BYTES = 256 * 1024 * 1024
 _LONGEST_WAIT = 60.0
 
 #: Timeout in seconds while a user waits.
-_HASTE = 5.0
+_INTERACTIVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class EndpointEmbedder:
         import numpy as np
 
         if not patient:
-            timeout = min(self._endpoint.timeout, _HASTE)
+            timeout = min(self._endpoint.timeout, _INTERACTIVE_SECONDS)
             hasty = replace(self._endpoint, timeout=timeout, tries=1, rate=0.0)
             return EndpointEmbedder(hasty).embed(texts)
         if not texts:

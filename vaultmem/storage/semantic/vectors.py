@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_ABOUT = "about.json"
+_METADATA_FILE = "about.json"
 _KEY_BYTES = 24
 
 #: An odd number near 2^64 divided by the golden ratio; it spreads section numbers.
@@ -143,7 +143,7 @@ class VectorStore:
     def _read_about(self) -> dict[str, Any]:
         """Return the contents of `about.json`, empty if missing, invalid or of another model."""
         try:
-            metadata = json.loads((self._folder / _ABOUT).read_text(encoding="utf-8"))
+            metadata = json.loads((self._folder / _METADATA_FILE).read_text(encoding="utf-8"))
             if metadata["model"] == self._model and metadata["number"].isalnum():
                 return {
                     "number": metadata["number"],
@@ -156,7 +156,7 @@ class VectorStore:
 
     def _write_about(self, metadata: dict[str, Any]) -> None:
         content = json.dumps({"model": self._model, **metadata})
-        write_atomically(self._folder / _ABOUT, content.encode())
+        write_atomically(self._folder / _METADATA_FILE, content.encode())
 
     def _map(self, metadata: dict[str, Any], version: str) -> SectionVectors:
         import numpy as np

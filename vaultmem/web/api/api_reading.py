@@ -130,7 +130,7 @@ def _format_cell(value: Any) -> str:
 # Versions of responses: the client's cached one, and the one it wants to change.
 
 #: The value of `If-Match` for any version.
-_ANY = "*"
+_ANY_VERSION = "*"
 
 
 def make_tag(tag: Tag, view: Vault, plain: Any) -> str:
@@ -146,7 +146,7 @@ def make_tag(tag: Tag, view: Vault, plain: Any) -> str:
 def has_same(headers: Iterable[str], tag: str) -> bool:
     """Return whether the client already has this version; weak ETags count."""
     tags = re.findall(r'\*|"[^"]*"', ",".join(headers))
-    return tag.removeprefix("W/") in tags or _ANY in tags
+    return tag.removeprefix("W/") in tags or _ANY_VERSION in tags
 
 
 def read_wanted(headers: Iterable[str]) -> frozenset[str]:
@@ -175,7 +175,7 @@ def expect(operation: Operation, arguments: Given, versions: frozenset[str], vau
     if not versions:
         message = "If-Match is missing; send the ETag from GET, or * for any version"
         raise HTTPException(428, f"{operation.name}: {message}")
-    if _ANY in versions:
+    if _ANY_VERSION in versions:
         return vault
     if blob not in versions:
         raise VersionMismatchError(f"{path}: changed since the version in If-Match; read it again")

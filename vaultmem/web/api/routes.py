@@ -204,7 +204,7 @@ _EVENTS = {
 # The arguments of an operation, validated against its schemas.
 
 #: The most parameters of a request, counting repeated ones.
-_MANY = 500
+_MAX_PARAMETERS = 500
 
 
 async def read_given(operation: Operation, request: Request) -> dict[str, Any]:
@@ -244,7 +244,9 @@ def _read_query(schemas: dict[str, Schema], query: str) -> dict[str, Any]:
     """Return parameters, converted to the types of their schemas if possible."""
     texts: dict[str, list[str]] = defaultdict(list)
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MANY)
+        pairs = parse_qsl(
+            query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS
+        )
     except ValueError:
         raise RefusedError("the query is not UTF-8, or too long") from None
     for name, value in pairs:
@@ -317,7 +319,7 @@ _READS_ONLY = (
 )
 
 #: The most characters of a session's name.
-_LONGEST = 200
+_MAX_SESSION_CHARS = 200
 
 
 _JSON, _CSV = "application/json", "text/csv"
@@ -359,8 +361,8 @@ def _make_endpoint(operation: Operation) -> Any:
 
 def _make_caller(request: Request, arguments: Given) -> Caller:
     session = request.headers.get("vaultmem-session", "")
-    if len(session) > _LONGEST:
-        raise RefusedError(f"Vaultmem-Session has {_LONGEST} characters at most")
+    if len(session) > _MAX_SESSION_CHARS:
+        raise RefusedError(f"Vaultmem-Session has {_MAX_SESSION_CHARS} characters at most")
     caller = make_caller(request)
     return caller._replace(ref=arguments.get("ref") or caller.ref, session=session)
 

@@ -59,10 +59,10 @@ from vaultmem.web.web_app import STATIC, create_pages, load_all
 from vaultmem.workers import Caller, Result, Work, Workers
 
 #: The most characters of a page's name in its file name, to make the file recognizable.
-_SHOWN = 40
+_MAX_NAME_CHARS = 40
 
 #: The most commits on the page of commits, and notes that are listed for one.
-_COMMITS, _NAMED = 200, 12
+_MAX_COMMITS, _MAX_LISTED_NOTES = 200, 12
 
 #: Notes whose histories are read from git in one call.
 _CHUNK = 50
@@ -73,7 +73,7 @@ _DRAWING = "image/svg+xml"
 _FILES = {"/": "index.html", "/search": "search.html", "/notes": "notes.html"}
 _FILES |= {"/sessions": "sessions.html", "/time": "time.html"}
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_PARAMS: Mapping[str, str] = MappingProxyType({})
 
 #: A list of notes, by property and value; ("", "") is the list of all.
 ListName = tuple[str, str]
@@ -188,7 +188,7 @@ class _SiteWriter:
         progress(len(self.records), len(self.records))
         return len(page_paths) + pages
 
-    def _write_page(self, path: str, params: Mapping[str, str] = _NOTHING) -> None:
+    def _write_page(self, path: str, params: Mapping[str, str] = _NO_PARAMS) -> None:
         """Write a page; a missing note or session gets the page with that error.
 
         Raises:
@@ -261,9 +261,9 @@ class _SiteWriter:
     def _list_commits(self) -> Iterator[ExportedCommit]:
         if self._vault.head() is None:
             return
-        for commit, changes in islice(walk_history(self._vault, self.commit), _COMMITS):
+        for commit, changes in islice(walk_history(self._vault, self.commit), _MAX_COMMITS):
             changed_notes = [self._paths[each.path] for each in changes if each.path in self._paths]
-            notes = changed_notes[:_NAMED]
+            notes = changed_notes[:_MAX_LISTED_NOTES]
             yield ExportedCommit(commit, notes, len(changes) - len(notes))
 
 
@@ -380,7 +380,7 @@ def _name(folder: str, text: str, label: str, suffix: str = ".html") -> str:
     """
     key = b32encode(sha256(os.fsencode(text)).digest()[:10]).decode("ascii").lower()
     plain = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode("ascii").lower()
-    words = "-".join(re.findall("[a-z0-9]+", plain))[:_SHOWN].strip("-")
+    words = "-".join(re.findall("[a-z0-9]+", plain))[:_MAX_NAME_CHARS].strip("-")
     return f"{folder}/{key[0]}/{'-'.join(filter(None, (words, key)))}{suffix}"
 
 
@@ -388,7 +388,7 @@ def _name(folder: str, text: str, label: str, suffix: str = ".html") -> str:
 
 #: The file that marks an export, and all other names in one.
 MARK = ".vaultmem-export"
-_OWN = {
+_EXPORT_NAMES = {
     *(MARK, "index.html", "search.html", "time.html", "sessions.html"),
     *("note", "file", "list", "session", "search", "static"),
 }
@@ -407,7 +407,7 @@ def check_folder(folder: Path, root: Path) -> None:
     if not folder.is_dir():
         raise RefusedError(f"{folder}: that is a file; name a folder")
     names = set(os.listdir(folder))
-    others = sorted(name for name in names - _OWN if not _is_page(name))
+    others = sorted(name for name in names - _EXPORT_NAMES if not _is_page(name))
     if names and (MARK not in names or others):
         problem = f"has {others[0]}, which no export has" if others else "is not an export"
         raise RefusedError(f"{folder}: {problem}; name a folder that is empty or not there")

@@ -16,13 +16,13 @@ CALLOUTS = frozenset(
 )
 REL = "noopener noreferrer nofollow"
 
-_LINED = ["p", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "tr", "pre", "blockquote", "li"]
-_BARE = ["ul", "br", "em", "strong", "b", "i", "u", "s", "mark", "sub", "sup", "kbd", "small"]
+_LINE_NUMBER_TAGS = ["p", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "tr", "pre", "blockquote", "li"]
+_PLAIN_TAGS = ["ul", "br", "em", "strong", "b", "i", "u", "s", "mark", "sub", "sup", "kbd", "small"]
 _PARTS = ["section", "summary", "table", "thead", "tbody", "th", "td"]
 _PLACES = {"data-line", "data-end", "id"}
 _TAGS: dict[str, set[str]] = {
-    **dict.fromkeys([*_LINED, "div", "details"], _PLACES),
-    **{tag: set() for tag in [*_BARE, *_PARTS]},
+    **dict.fromkeys([*_LINE_NUMBER_TAGS, "div", "details"], _PLACES),
+    **{tag: set() for tag in [*_PLAIN_TAGS, *_PARTS]},
     "li": {*_PLACES, "data-task"},
     "a": {"href", "title", "id"},
     "img": {"src", "alt", "title", "width", "height"},
@@ -53,7 +53,7 @@ _CLASSES["div"] |= _CLASSES["details"]
 
 _ID = re.compile(r"(?:note|block|footnote)-[^\s\"'<>]*")
 _LANGUAGE = re.compile(r"language-[\w+#.-]{1,40}")
-_OUTSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[/\\]{2}")
+_EXTERNAL_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[/\\]{2}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -83,7 +83,7 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
     if name in _PATTERNS:
         return value if _PATTERNS[name].fullmatch(value) else None
     if name == "src":
-        return None if _OUTSIDE.match(value) else value
+        return None if _EXTERNAL_URL.match(value) else value
     if name == "class" and tag == "code":
         return value if _LANGUAGE.fullmatch(value) else None
     return value

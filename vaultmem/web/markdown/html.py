@@ -22,7 +22,7 @@ from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
 from vaultmem.core.notes.link_syntax import BLOCK_NAME, read_wikilink
 from vaultmem.core.notes.note import INLINE_TAG
 from vaultmem.core.notes.properties import Property
-from vaultmem.core.notes.sections import GONE
+from vaultmem.core.notes.sections import MASK_CHAR
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.web.markdown import html_links, syntax
 from vaultmem.web.markdown.clean import REL, clean_html
@@ -43,9 +43,9 @@ from vaultmem.web.markdown.syntax import TooLargeError, select_part
 # Tasks, block names, headings and lines: added after the blocks are parsed.
 
 _TASK = re.compile(r"\[([^\]\n])\](?:[ \t]+|$)")
-_SHOWN = frozenset({"text", "code_inline", "wikilink", "tag", "math", "outside_image"})
+_TEXT_TOKENS = frozenset({"text", "code_inline", "wikilink", "tag", "math", "outside_image"})
 #: Lists and tables have no line numbers; their items and rows do.
-_UNLINED = frozenset(
+_NO_LINE_NUMBER_TOKENS = frozenset(
     ["bullet_list_open", "ordered_list_open", "table_open", "thead_open", "tbody_open", "inline"]
 )
 
@@ -143,7 +143,12 @@ def assign_anchors(state: StateCore) -> None:
             token.attrs.setdefault("id", _once(f"block-{token.meta['block']}", anchors))
         elif token.type == "inline" and "<a" in token.content:
             _assign_anchors(token.children or [], anchors)
-        if token.map and token.block and token.nesting >= 0 and token.type not in _UNLINED:
+        if (
+            token.map
+            and token.block
+            and token.nesting >= 0
+            and token.type not in _NO_LINE_NUMBER_TOKENS
+        ):
             _report_lines(token, page.first, blank)
 
 
@@ -165,7 +170,7 @@ def _once(anchor: str, anchors: dict[str, int]) -> str:
 
 def _show(heading: Token) -> str:
     children = heading.children or ()
-    return "".join(each.content if each.type in _SHOWN else "" for each in children).strip()
+    return "".join(each.content if each.type in _TEXT_TOKENS else "" for each in children).strip()
 
 
 def _report_lines(token: Token, first: int, blank: list[bool]) -> None:
@@ -355,7 +360,7 @@ def _read_text(text: str) -> tuple[str, Frontmatter, str]:
     """Return a note's text, its properties, and its visible body with the same lines."""
     text = escape_bytes(text)
     frontmatter = read_frontmatter(text)
-    body = hide_comments(text, frontmatter.body).text[frontmatter.body :].replace(GONE, "")
+    body = hide_comments(text, frontmatter.body).text[frontmatter.body :].replace(MASK_CHAR, "")
     return text, frontmatter, body.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", " ")
 
 

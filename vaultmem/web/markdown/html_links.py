@@ -119,7 +119,7 @@ def format_heading(heading: str) -> str:
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".svg", ".webp", ".avif")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_OUTSIDE = re.compile(r"https?://|mailto:", re.IGNORECASE)
+_EXTERNAL_URL = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _SIZE = re.compile(r"([0-9]{1,4})(?:x([0-9]{1,4}))?")
 
 
@@ -142,7 +142,7 @@ class LinkTarget(NamedTuple):
 
 def is_shown_link(url: str) -> bool:
     """Return whether a destination is allowed as a link; if not, its source is shown as text."""
-    return _SCHEME.match(url) is None or _OUTSIDE.match(url) is not None
+    return _SCHEME.match(url) is None or _EXTERNAL_URL.match(url) is not None
 
 
 def find_target(link: Link, page: Page) -> LinkTarget:
@@ -254,7 +254,7 @@ def _direct_link(token: Token, page: Page) -> None:
 def _direct_image(token: Token, page: Page, in_link: bool) -> None:
     """Turn an image of the vault into an embedding wikilink, and any other one into a link."""
     src, text = str(token.attrs.get("src", "")), token.content
-    link = (_read_destination(src) or _NOWHERE)._replace(is_embed=True, text=text)
+    link = (_read_destination(src) or _EMPTY_LINK)._replace(is_embed=True, text=text)
     address = _go_outside(src)
     if address or (in_link and not find_target(link, page).is_image):
         token.type = "outside_image"
@@ -268,7 +268,7 @@ def _go_outside(href: str) -> str:
     """Return the address if it is outside the vault, or else ""."""
     if href.startswith("//"):
         return f"https:{href}"
-    return href if _OUTSIDE.match(href) else ""
+    return href if _EXTERNAL_URL.match(href) else ""
 
 
 def _read_destination(href: str) -> Link | None:
@@ -276,10 +276,10 @@ def _read_destination(href: str) -> Link | None:
     if parts is None:
         return None
     path, subpath = map(decode_destination, parts)
-    return _NOWHERE._replace(path=path, subpath=subpath)
+    return _EMPTY_LINK._replace(path=path, subpath=subpath)
 
 
-_NOWHERE = Link(LinkKind.MARKDOWN, "\0", "", "", 0, 0, 0)
+_EMPTY_LINK = Link(LinkKind.MARKDOWN, "\0", "", "", 0, 0, 0)
 
 
 def render_wikilink(token: Token, page: Page) -> str:

@@ -438,7 +438,7 @@ _MATH = re.compile(r"\$(?![\s$])[^$\n]{1,400}+(?<!\s)\$(?![\d$])")
 _URL = re.compile(r"https?://[^\s<>\[\]\"`\\^{}|]{1,2000}", re.IGNORECASE)
 _URL_END = ".,;:!?'\"*_~=)"
 #: HTML without attributes around a few words, a line break, and named anchors.
-_AROUND = re.compile(
+_INLINE_HTML = re.compile(
     r"<(sub|sup|u|b|i|s|em|strong|kbd|mark|small)>(?P<text>[^<>\n]{1,400}+)</\1>", re.IGNORECASE
 )
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
@@ -495,7 +495,7 @@ def read_html(state: StateInline, silent: bool) -> bool:
     """Read the supported HTML elements; all others are text."""
     if state.src[state.pos] != "<":
         return False
-    if match := _AROUND.match(state.src, state.pos, state.posMax):
+    if match := _INLINE_HTML.match(state.src, state.pos, state.posMax):
         if not silent:
             _push_around(state, match)
     elif match := _BREAK.match(state.src, state.pos, state.posMax):

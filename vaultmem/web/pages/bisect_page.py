@@ -35,7 +35,7 @@ _SEARCHES, _FILES = 16, 5
 _KINDS = ("changed", "left", "right")
 
 #: The most characters of a line to search for.
-_SAID = 200
+_MAX_LINE_CHARS = 200
 
 Verdicts = dict[str, JudgedCommit]
 
@@ -182,7 +182,7 @@ def _find_old_words(row: Row) -> str:
             for text in (_join(passage, WordMark.INS), _join(passage, WordMark.DEL))
         )
         if line := next((line for line in old_lines if line and line not in new_lines), ""):
-            return line[:_SAID]
+            return line[:_MAX_LINE_CHARS]
     return ""
 
 

@@ -208,7 +208,7 @@ def _restore(vault: Vault, path: PurePosixPath, form: Form) -> ActResult:
     return f"{result.path}: restored from {result.commit[:7]}.", result.commits[-1][0]
 
 
-_ACTS: Mapping[str, Callable[[Vault, PurePosixPath, Form], ActResult]] = {
+_ACTIONS: Mapping[str, Callable[[Vault, PurePosixPath, Form], ActResult]] = {
     "edit": _edit,
     "pin": _pin,
     "unpin": _pin,
@@ -230,7 +230,7 @@ def _act(path: str, form: Form, vault: Vault) -> ActResult:
     from vaultmem.core.text.paths import parse_note_path
     from vaultmem.services.views.read_notes import read_as_written, resolve_whole
 
-    act = _ACTS.get(form.get("action", ""))
+    act = _ACTIONS.get(form.get("action", ""))
     if act is None:
         raise RefusedError("invalid form; reload the page")
     if act is _restore:  # The note can be missing; a commit keeps its current text.

@@ -23,7 +23,7 @@ _INNER, _OUTER = 16, 32
 _RADII = (0.0, 190.0, 330.0)
 
 #: Names are next to their dots, so rings are wider than high.
-_STRETCH = 1.25
+_ASPECT_RATIO = 1.25
 
 #: Half the width and height of the drawing.
 WIDTH, HEIGHT = 560, 400
@@ -111,7 +111,7 @@ def _find_records(vault: Vault, paths: Sequence[str]) -> dict[str, NoteRecord]:
 def _place(record: NoteRecord, depth: int, turn: float) -> GraphNode:
     """Return a note's position in its ring; `turn` is the fraction of a circle, from the top."""
     angle = 2 * math.pi * turn + 0.2 * depth
-    x, y = _RADII[depth] * math.sin(angle) * _STRETCH, -_RADII[depth] * math.cos(angle)
+    x, y = _RADII[depth] * math.sin(angle) * _ASPECT_RATIO, -_RADII[depth] * math.cos(angle)
     return GraphNode(record.path, record.title, record.state, depth, round(x, 1), round(y, 1))
 
 

@@ -31,7 +31,7 @@ from vaultmem.web.page_requests import answers, go_back, read, read_form, refuse
 from vaultmem.web.rendering import Site, Visits, make_link, render_page
 
 #: The most notes and queries to show, and commits.
-LAST, _COMMITS = 8, 16
+MAX_RECENT_ITEMS, _MAX_COMMITS = 8, 16
 
 #: The number of notes that `init` writes into a new vault.
 _TEMPLATES = 2
@@ -84,7 +84,7 @@ def collect_home(vault: Vault) -> Home:
     log = _list_newest(commit, vault)
     newest = log[0].at if log else 0
     saved = [] if commit else [each for each in notes.changed if log and each.changed > newest]
-    return Home(notes, saved, group_commits(log), list_failed(vault)[:LAST])
+    return Home(notes, saved, group_commits(log), list_failed(vault)[:MAX_RECENT_ITEMS])
 
 
 def _list_newest(commit: str, vault: Vault) -> tuple[Commit, ...]:
@@ -98,7 +98,7 @@ def _list_newest(commit: str, vault: Vault) -> tuple[Commit, ...]:
     commit_filter = CommitFilter(everything=True)
     return vault.view.keep(
         "newest commits",
-        lambda: list_commits(vault, commit_filter, _COMMITS, commit=commit).commits,
+        lambda: list_commits(vault, commit_filter, _MAX_COMMITS, commit=commit).commits,
         *(head, commit, *notes.values()),
     )
 
@@ -111,7 +111,9 @@ def group_commits(commits: Iterable[Commit]) -> list[SessionChanges]:
 
 def _sum_up_all(view: View) -> Notes:
     notes, tokens = view.totals()
-    return Notes(notes, tokens, view.count_notes("state"), view.pinned(), view.last_changed(LAST))
+    return Notes(
+        notes, tokens, view.count_notes("state"), view.pinned(), view.last_changed(MAX_RECENT_ITEMS)
+    )
 
 
 @answers
@@ -148,7 +150,7 @@ async def enter(request: Request) -> Response:
 # Health: problems, the cost and savings of memory, and failed queries.
 
 #: The most entries of the list of shown sections.
-_LAST = 15
+_MAX_RECENT_SECTIONS = 15
 
 
 class UsageSummary(NamedTuple):
@@ -168,7 +170,7 @@ def collect_account(vault: Vault) -> UsageSummary:
     paths = [each.path for each in stats.most]
     marks = ", ".join("?" * len(paths))
     titles = {each.path: each.title for each in vault.view.records(f"d.path IN ({marks})", paths)}
-    return UsageSummary(stats, list_recent(vault, _LAST), titles)
+    return UsageSummary(stats, list_recent(vault, _MAX_RECENT_SECTIONS), titles)
 
 
 def collect_checks(vault: Vault) -> list[Check]:

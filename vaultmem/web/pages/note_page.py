@@ -19,7 +19,7 @@ from vaultmem.core.lifecycle import CLOSED_STATES, NoteState
 from vaultmem.core.notes.encoding import CANVAS
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import QUARANTINED, NoteRecord, has_tag
-from vaultmem.core.notes.sections import GONE
+from vaultmem.core.notes.sections import MASK_CHAR
 from vaultmem.core.text.display import format_names
 from vaultmem.core.text.paths import parse_note_path
 from vaultmem.core.validity import EARLY
@@ -38,10 +38,10 @@ LAST_COMMITS = 8
 MENTIONS, _LINE = 200, 160
 
 #: The most bytes of an image.
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 
 #: Days after which a line gets the next color: the newest lines have the strongest.
-_AGES = (1, 7, 30, 365)
+_AGE_LIMIT_DAYS = (1, 7, 30, 365)
 
 
 class StatusRemark(NamedTuple):
@@ -176,7 +176,7 @@ def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Ite
             is_whole = each.words == "Replaced by"
             yield each._replace(detail=reason_text if is_whole else "")
             is_replaced = is_replaced or is_whole
-    if note.state in _TOLD and not is_replaced:
+    if note.state in _EXPLAINED_STATES and not is_replaced:
         yield StatusRemark(note.state.capitalize(), None, reason_text, stated_by="state")
     if note.conflict:
         yield StatusRemark("In conflict", detail=note.conflict, page="/conflicts")
@@ -192,7 +192,7 @@ def _describe_status(note: Note, record: NoteRecord | None, vault: Vault) -> Ite
 
 
 #: States that the status shows with author and reason; quarantine has its own words.
-_TOLD = frozenset({NoteState.STALE, NoteState.ARCHIVED, NoteState.DEPRECATED})
+_EXPLAINED_STATES = frozenset({NoteState.STALE, NoteState.ARCHIVED, NoteState.DEPRECATED})
 
 #: Relations between two notes, the stronger first, with the label on the older note's page.
 _RELATIONS = {"supersedes": "Replaced by", "supersedes_part": "Replaced in part by"}
@@ -294,7 +294,7 @@ def _drop_unseen(note: Note, lines: Sequence[BlamedLine]) -> Iterator[BlamedLine
     is_text = note.encoding != CANVAS  # The text of a canvas differs from its lines.
     for each in lines:
         is_known = is_text and each.number <= len(visible_lines)
-        text = visible_lines[each.number - 1].replace(GONE, "") if is_known else each.text
+        text = visible_lines[each.number - 1].replace(MASK_CHAR, "") if is_known else each.text
         if text.strip() and (each.number > first or not is_text):
             yield each
 
@@ -311,7 +311,7 @@ def _join_lines(lines: Iterable[BlamedLine], path: str, vault: Vault) -> list[Li
     for run in runs:
         commit = run[0].commit
         days = (vault.now() - commit.at) / 86_400 if commit else 0
-        age = sum(days >= limit for limit in _AGES)
+        age = sum(days >= limit for limit in _AGE_LIMIT_DAYS)
         parent = next(iter(commit.parents), "") if commit else ""
         parent = parent if parent in has_note else ""
         line_authors.append(LineAuthor(run[0].number, run[-1].number, run[0], age, parent))
@@ -423,7 +423,7 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
     if kind not in PICTURES:
         raise RefusedError(f"{path}: only images can be shown")
     if vault.view.is_work_tree:
-        return read_file(vault.root, picture_path, MOST_BYTES), kind
+        return read_file(vault.root, picture_path, MAX_BYTES), kind
     entry = find_entry(vault.history, vault.view.sources[0].commit, path)
     if entry is None:
         raise NoteNotFoundError(f"{path}: file not found")
@@ -434,7 +434,7 @@ def read_picture(path: str, vault: Vault) -> tuple[bytes, str]:
 
 #: Notes on a page, and the most values of a property; more in an export, where users cannot type
 #: one.
-PAGE, _OFFERED, _OFFERED_IN_FILES = 100, 24, 500
+PAGE, _MAX_PROPERTY_VALUES, _MAX_EXPORTED_VALUES = 100, 24, 500
 
 
 class NoteListRequest(NamedTuple):
@@ -492,7 +492,7 @@ def _sort(vault: Vault) -> list[NoteRecord]:
 
 def _offer(name: str, values: Iterable[str]) -> FilterChoice:
     counts = Counter(value for value in values if value)
-    limit = _OFFERED if FILES.get() is None else _OFFERED_IN_FILES
+    limit = _MAX_PROPERTY_VALUES if FILES.get() is None else _MAX_EXPORTED_VALUES
     return FilterChoice(name, counts.most_common(limit))
 
 

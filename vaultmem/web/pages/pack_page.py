@@ -99,7 +99,7 @@ _GROUPS = {
 }
 
 #: The reasons why a section is omitted.
-_LEFT = {
+_OMISSION_LABELS = {
     OmissionReason.ROOM: "Over the budget",
     OmissionReason.ALIKE: "Duplicates of shown sections",
     OmissionReason.SHARE: "Over the budget share of pinned notes and preferences",
@@ -142,7 +142,7 @@ def describe_pack(answer: PackAnswer, link_context: Surroundings) -> PackPage:
     groups = divide(pieces)
     omitted_items = {
         label: items
-        for reason, label in _LEFT.items()
+        for reason, label in _OMISSION_LABELS.items()
         if (items := [each for each in pack.omitted if each.why is reason])
     }
     linked = frozenset(hit.address for hit in pack.omitted_pins)

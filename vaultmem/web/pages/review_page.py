@@ -24,7 +24,7 @@ from vaultmem.core.text.line_diff import Passage, mark_diff
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.curation.decide import DecisionResult, decide, decide_candidates
 from vaultmem.services.curation.review import (
-    COMPARED_AT_ONCE,
+    MAX_COMPARED_NOTES,
     Item,
     ReviewSide,
     describe_items,
@@ -44,17 +44,17 @@ from vaultmem.web.rendering import build_link_context, link_note, make_link, ren
 _LIMIT = 20
 
 #: The most characters of a note that are shown, and compared with another's.
-_SHOWN, _COMPARED = 900, 4_000
+_MAX_SHOWN_CHARS, _MAX_COMPARED_CHARS = 900, 4_000
 
 #: The most lines of a difference.
 _LINES = 60
 
 #: The most commits to undo at once, and the pages that link back to themselves.
-_MANY = 50
-_BACK = ("/session/", "/agent/")
+_MAX_UNDO_COMMITS = 50
+_BACK_PAGE_PREFIXES = ("/session/", "/agent/")
 
 #: The most postponed items, whose ids are in the page's address.
-_LATER = 100
+_MAX_POSTPONED_ITEMS = 100
 
 _JOB = "review"
 
@@ -107,7 +107,7 @@ class Queue(NamedTuple):
 
 def collect_queue(queue_request: QueueRequest, vault: Vault) -> Queue:
     """Return a page of the queue; postponed items are last."""
-    is_old = vault.view.totals()[0] > COMPARED_AT_ONCE
+    is_old = vault.view.totals()[0] > MAX_COMPARED_NOTES
     proposals: Sequence[Proposal] = (
         remember_waiting(vault) if is_old else list_queue(vault).proposals
     )
@@ -149,7 +149,7 @@ def _show(item: Item, link_context: Surroundings) -> ShownItem:
     sides = [_show_side(side, link_context) for side in item.sides]
     if not item.proposal.into or len(sides) != 2:
         return ShownItem(item, sides, [])
-    old, new = (f"{side.text.strip()[:_COMPARED]}\n" for side in item.sides)
+    old, new = (f"{side.text.strip()[:_MAX_COMPARED_CHARS]}\n" for side in item.sides)
     diff, _, _ = diff_text(old, new)
     return ShownItem(item, sides, list(mark_diff(diff)))
 
@@ -157,7 +157,11 @@ def _show(item: Item, link_context: Surroundings) -> ShownItem:
 def _show_side(side: ReviewSide, link_context: Surroundings) -> ShownSide:
     """Return a note with the first paragraphs of its text."""
     text = side.text.strip()
-    end = len(text) if len(text) <= _SHOWN else max(text.rfind("\n\n", 0, _SHOWN), 0) or _SHOWN
+    end = (
+        len(text)
+        if len(text) <= _MAX_SHOWN_CHARS
+        else max(text.rfind("\n\n", 0, _MAX_SHOWN_CHARS), 0) or _MAX_SHOWN_CHARS
+    )
     excerpt, html = text[:end], ""
     if side.state not in {NoteState.QUARANTINED, NoteState.UNREADABLE}:
         # After a line end, it has no frontmatter.
@@ -225,7 +229,7 @@ async def show_review(request: Request) -> Response:
 
 
 def _read_asked(params: Mapping[str, str]) -> QueueRequest:
-    later = tuple(filter(None, params.get("later", "").split(",")))[-_LATER:]
+    later = tuple(filter(None, params.get("later", "").split(",")))[-_MAX_POSTPONED_ITEMS:]
     kind, agent = (params.get(name, "")[:200] for name in ("only", "agent"))
     return QueueRequest(kind, agent, later, read_page(params))
 
@@ -265,14 +269,14 @@ async def undo(request: Request) -> Response:
     names = form.get("commit", "").split()
     names += [name.removeprefix("commit-") for name in form if name.startswith("commit-")]
     results, problems = await write(
-        request, partial(_undo, [*dict.fromkeys(names)][:_MANY] or [""])
+        request, partial(_undo, [*dict.fromkeys(names)][:_MAX_UNDO_COMMITS] or [""])
     )
     lines = [f"Undone: {', '.join(each.commit.subject for each in results)}." if results else ""]
     commits = " ".join(each.report.commit for each in reversed(results))
     back_page, current_page = form.get("back", ""), form.get("here", "")
     paths = [path for each in results for path in each.paths]
     is_there = (
-        back_page.startswith(_BACK)
+        back_page.startswith(_BACK_PAGE_PREFIXES)
         and f"sessions{back_page.removeprefix('/session')}.md" not in paths
     )
     address = make_link(back_page if is_there else "/review")

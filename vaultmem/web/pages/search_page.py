@@ -26,10 +26,10 @@ _LIMIT = 20
 _COLUMNS = {"tag": "tags"}
 
 #: The most values of a facet.
-_OFFERED = 8
+_MAX_FACET_VALUES = 8
 
 #: The most characters of a hit's excerpt, and of the sentence that it is taken from.
-_WIDTH, _LONGEST = 220, 20_000
+_WIDTH, _MAX_SENTENCE_CHARS = 220, 20_000
 
 #: Markdown syntax to remove from an excerpt, and the groups to keep. Lengths are limited; otherwise
 #: a note of brackets takes minutes.
@@ -45,7 +45,7 @@ _MARKUP = re.compile(
 _WORD = re.compile(r"[^\W_]+|[\W_]+")
 
 #: The most words whose terms are cached: a search runs at each key press.
-_MANY = 20_000
+_MAX_CACHED_WORDS = 20_000
 
 
 class Facets(NamedTuple):
@@ -113,7 +113,7 @@ def _list_choices(vault: Vault) -> dict[str, list[str]]:
         name: vault.view.count_notes(_COLUMNS.get(name, name)) for name in Facets._fields
     }
     return {
-        name: [value for value in counts if value][:_OFFERED]
+        name: [value for value in counts if value][:_MAX_FACET_VALUES]
         for name, counts in facet_counts.items()
         if len(counts) > 1
     }
@@ -122,7 +122,7 @@ def _list_choices(vault: Vault) -> dict[str, list[str]]:
 def show_hit(hit: Hit) -> ShownHit:
     """Return a hit with its excerpt."""
     terms = frozenset(match.term for match in hit.matches)
-    sentence = choose_line(hit)[:_LONGEST]
+    sentence = choose_line(hit)[:_MAX_SENTENCE_CHARS]
     plain = _MARKUP.sub(lambda match: "".join(filter(None, match.groups())), sentence)
     line = shorten_sentence(plain, terms, _WIDTH)
     runs = groupby(_WORD.findall(line), lambda part: _has_term(part, terms))
@@ -133,7 +133,7 @@ def _has_term(word: str, terms: frozenset[str]) -> bool:
     return word[0].isalnum() and not terms.isdisjoint(_find_terms(word))
 
 
-@lru_cache(_MANY)
+@lru_cache(_MAX_CACHED_WORDS)
 def _find_terms(word: str) -> frozenset[str]:
     return frozenset(count_terms(word))
 

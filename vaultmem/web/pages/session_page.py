@@ -25,7 +25,7 @@ from vaultmem.web.page_requests import answers, read, read_count, read_path
 from vaultmem.web.rendering import FILES, read_time, render_page
 
 #: The most sessions on the timeline, and commits and packs of one.
-_MOST, _COMMITS = 200, 50
+_MAX_SESSIONS, _MAX_COMMITS = 200, 50
 
 #: Turns on a page of a session.
 _TURNS = 60
@@ -103,9 +103,9 @@ def collect_timeline(agent: str, vault: Vault) -> Timeline:
     sessions = list_sessions(vault, agent=agent)
     agents = vault.view.keep("agents", partial(vault.view.count_notes, "agent"))
     return Timeline(
-        list(_split(sessions[:_MOST])),
+        list(_split(sessions[:_MAX_SESSIONS])),
         list_tasks(vault, over_too=False),
-        len(sessions[_MOST:]),
+        len(sessions[_MAX_SESSIONS:]),
         [each for each in agents.items() if each[0]],
     )
 
@@ -127,7 +127,7 @@ def collect_session(name: str, first: int, has_story: bool, vault: Vault) -> Ses
     session_id = session.facts.id
     commit_filter = CommitFilter(sessions=frozenset({session_id}), everything=True)
     has_git = vault.head() is not None
-    commits = list_commits(vault, commit_filter, _COMMITS).commits if has_git else ()
+    commits = list_commits(vault, commit_filter, _MAX_COMMITS).commits if has_git else ()
     page = SessionPage(
         session, follow_chain(vault, session_id), commits, _find_undone(vault, commits), []
     )
@@ -142,7 +142,7 @@ def collect_session(name: str, first: int, has_story: bool, vault: Vault) -> Ses
     begin = events[0].at if page.first > 1 else float("-inf")
     end = events[-1].at if page.last < count else float("inf")
     others = [StoryEvent(each.at, "commit", each) for each in commits]
-    for pack in list_recent(vault, _COMMITS, session=session_id):
+    for pack in list_recent(vault, _MAX_COMMITS, session=session_id):
         others.append(StoryEvent(pack.showing.call.at, "pack", pack))
     events += [each for each in others if begin <= each.at <= end]
     return page._replace(story=sorted(events, key=lambda each: each.at))
@@ -163,7 +163,7 @@ def _read_or(text: str, otherwise: float) -> float:
 
 
 #: The sentence that `undo` writes into its commit.
-_TAKES_BACK = re.compile(r"Takes back ([0-9a-f]{40,64})\.")
+_UNDO_SENTENCE = re.compile(r"Takes back ([0-9a-f]{40,64})\.")
 
 #: The most undo commits that are searched.
 _UNDOING = 500
@@ -184,7 +184,7 @@ def _list_undone(vault: Vault) -> dict[str, Commit]:
 
     commit_filter = CommitFilter(events=frozenset({"undo"}))
     log = list_commits(vault, commit_filter, _UNDOING).commits
-    return {match[1]: each for each in log if (match := _TAKES_BACK.search(each.body))}
+    return {match[1]: each for each in log if (match := _UNDO_SENTENCE.search(each.body))}
 
 
 def collect_agent(name: str, vault: Vault) -> AgentPage:
@@ -202,15 +202,15 @@ def collect_agent(name: str, vault: Vault) -> AgentPage:
     notes.sort(key=lambda each: (-each.written, each.path))
     commit_filter = CommitFilter(agents=frozenset({name}), everything=True)
     commits = (
-        list_commits(vault, commit_filter, _COMMITS).commits if vault.head() is not None else ()
+        list_commits(vault, commit_filter, _MAX_COMMITS).commits if vault.head() is not None else ()
     )
-    sessions = list_sessions(vault, agent=name, limit=_COMMITS)
-    showings = list_recent(vault, _COMMITS, agent=name)
+    sessions = list_sessions(vault, agent=name, limit=_MAX_COMMITS)
+    showings = list_recent(vault, _MAX_COMMITS, agent=name)
     if not name or not (notes or commits or sessions or showings):
         raise NoteNotFoundError(f"{name}: agent not found")
     states = dict(Counter(each.state for each in notes).most_common())
     undone, failed = _find_undone(vault, commits), list_failed(vault, name)
-    newest_notes = notes[:_COMMITS]
+    newest_notes = notes[:_MAX_COMMITS]
     return AgentPage(name, states, newest_notes, list(commits), undone, sessions, showings, failed)
 
 

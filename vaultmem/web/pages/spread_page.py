@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from vaultmem.services.sessions.spread import Reader, Spread, Writing
 
 #: The most rows of the drawing; the list has all.
-_MOST_ROWS = 60
+_MAX_ROWS = 60
 
 #: Width of the drawing and height of a row: one unit is a pixel on a narrow screen.
 WIDTH, ROW = 360, 40
 
 #: The indentation of a row below its parent, and the most levels.
-_STEP, _DEEPEST = 20, 6
+_STEP, _MAX_DEPTH = 20, 6
 
 #: Letters per unit of width.
 _LETTERS = 1 / 7.4
@@ -97,7 +97,7 @@ def collect_spread(target: str, vault: Vault) -> SpreadPage:
             ShownReader(each, path if path in vault_paths else "", related_writings, others)
         )
     nodes = list(_draw(_list_roots(spread_result, vault), readers))
-    return SpreadPage(spread_result, readers, nodes[:_MOST_ROWS], max(len(nodes) - _MOST_ROWS, 0))
+    return SpreadPage(spread_result, readers, nodes[:_MAX_ROWS], max(len(nodes) - _MAX_ROWS, 0))
 
 
 def _list_roots(spread_result: Spread, vault: Vault) -> list[SpreadNode]:
@@ -135,7 +135,7 @@ def _draw(roots: Sequence[SpreadNode], readers: Sequence[ShownReader]) -> Iterat
     stack = [(*each, 0, None) for each in reversed(tops)]
     while stack:
         node, name, depth, parent = stack.pop()
-        x, y = min(depth, _DEEPEST) * _STEP + 10, rows * ROW + ROW // 2
+        x, y = min(depth, _MAX_DEPTH) * _STEP + 10, rows * ROW + ROW // 2
         rows += 1
         yield node._replace(x=x, y=y, above=parent)
         stack += [(*each, depth + 1, (x, y)) for each in reversed(children.pop(name, []))]

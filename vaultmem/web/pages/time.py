@@ -44,7 +44,7 @@ _HOURS, _MONTHS = (1, 3, 6, 12, 24, 48, 168), (1, 3, 6, 12, 24, 60, 120, 600, 12
 _DAY_HOURS = 24
 
 #: The lane of all other authors.
-_OTHERS = "others"
+_OTHERS_LANE = "others"
 
 #: Events of decisions, which write no text.
 DECISIONS = frozenset(
@@ -131,7 +131,7 @@ def draw_line(commits: Sequence[Commit]) -> Timeline:
     names = [name for name, _ in counts.most_common(_LANES)]
     lanes = {name: index for index, name in enumerate(names)}
     if len(counts) > len(lanes):
-        names.append(_OTHERS)
+        names.append(_OTHERS_LANE)
     heights = [(name, (index + 2) * _HEIGHT) for index, name in enumerate(names)]
     times = [read_time(each.at) for each in commits] or [0.0]
     first, last = min(times), max(times)
@@ -241,7 +241,7 @@ async def show_history(request: Request) -> Response:
 
 #: The most files that are compared, and that are listed; in the first commit of a large vault all
 #: are new.
-_FILES, _NAMED = 20, 500
+_MAX_COMPARED_FILES, _MAX_LISTED_FILES = 20, 500
 
 
 class CommitPage(NamedTuple):
@@ -256,8 +256,8 @@ def collect_commit(name: str, whole: bool, vault: Vault) -> CommitPage:
     """Return the changes of a commit; `whole` disables the line limits."""
     from vaultmem.services.history.diff import show_commit
 
-    result = show_commit(vault, name, _FILES)
-    short_result = result._replace(others=result.others[:_NAMED])
+    result = show_commit(vault, name, _MAX_COMPARED_FILES)
+    short_result = result._replace(others=result.others[:_MAX_LISTED_FILES])
     more = len(result.others) - len(short_result.others)
     return CommitPage(short_result, list(show_changes(result.operations, whole)), more)
 
@@ -273,7 +273,7 @@ async def show_commit(request: Request) -> Response:
 # The slider: the commits at which a page can be viewed.
 
 #: The most commits on a slider.
-_MANY = 100
+_MAX_SLIDER_COMMITS = 100
 
 
 class CommitSlider(NamedTuple):
@@ -289,7 +289,7 @@ def collect_timeline_marks(path: str, at: str, vault: Vault) -> CommitSlider:
 
     if vault.head() is None:
         return CommitSlider([], 0)
-    commits = list_moments(vault, _MANY, path)
+    commits = list_moments(vault, _MAX_SLIDER_COMMITS, path)
     if not at:
         return CommitSlider(commits, len(commits))
     name = resolve_view_commit(vault) or resolve_commit(vault, at)
