@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from measure import isolate
 from year_script import DAY, DAYS, START, Asked, Told, write_year
 
-from vaultmem.core.curation.fidelity import DecayStep
+from vaultmem.core.curation.compaction import DecayStep
 from vaultmem.core.curation.proposal import Action
 from vaultmem.core.lifecycle import HIDDEN_STATES, NoteState
 from vaultmem.core.search.query import Hit

@@ -17,8 +17,8 @@ import pytest
 from conftest import Make, Open
 
 from vaultmem.core.new_memory import Memory
-from vaultmem.core.packs.division import describe_missing
 from vaultmem.core.packs.receipt import Expectation
+from vaultmem.core.packs.vault_parts import describe_missing
 from vaultmem.errors import ForbiddenError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.clones import TIMEOUT_REASON

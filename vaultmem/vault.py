@@ -19,12 +19,12 @@ from vaultmem.core.text.display import escape_bytes
 from vaultmem.errors import RefusedError, SystemFailureError, VaultError, wrap_os_error
 from vaultmem.storage.git.head import GitHead, find_git_folder, read_head
 from vaultmem.storage.journal import Author, Journal, Operations
-from vaultmem.storage.kept import ArtifactStore, ReceiptStore, RepositoryNames
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.scan_files import ObsidianFolder
 from vaultmem.storage.state import StateDatabase, claim_state_folder
 from vaultmem.storage.trust_record import SignedTrust, TrustStore
 from vaultmem.storage.user_files import find_user_folder
+from vaultmem.storage.value_store import ArtifactStore, ReceiptStore, RepositoryNames
 from vaultmem.storage.vault_id import VaultId, assign_id, find_id, make_id, make_key
 from vaultmem.storage.views import Manifest, View
 

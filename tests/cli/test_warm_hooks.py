@@ -148,9 +148,9 @@ OURS = {
         (["list"], {"numpy", *HEAVY - {"difflib"}, *OURS - {"vaultmem.core.notes.note"}}),
         (
             ["recall", "refunds"],
-            {*HEAVY - {"ctypes", "difflib"}, *OURS, "vaultmem.core.packs.choose"},
+            {*HEAVY - {"ctypes", "difflib"}, *OURS, "vaultmem.core.packs.pack_sections"},
         ),
-        (["hook", "prompt"], {*NO_TYPER - {"ctypes"}, *OURS, "vaultmem.core.packs.choose"}),
+        (["hook", "prompt"], {*NO_TYPER - {"ctypes"}, *OURS, "vaultmem.core.packs.pack_sections"}),
         (["hook", "stop"], {*NO_TYPER, "numpy", "sqlite3", "vaultmem.vault"}),
     ],
     ids=["version", "list", "recall", "prompt", "stop"],

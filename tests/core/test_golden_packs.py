@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.builders import list_notes, make_hit
-from vaultmem.core.packs.choose import build_pack
 from vaultmem.core.packs.conflicts import Contradiction, Remarks
 from vaultmem.core.packs.pack_item import PackLabels, PackSource, PackStyle
+from vaultmem.core.packs.pack_sections import build_pack
 from vaultmem.core.packs.pack_text import Pack
 from vaultmem.core.packs.receipt import digest_text, parse_receipt, rebuild_items, render_receipt
 from vaultmem.core.packs.warnings import PackPreferences, find_caution

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.builders import make_hit
-from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_item import PackForm, PackItem, PackPart, PackSource, quote
+from vaultmem.core.packs.pack_sections import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_text import Pack, PackUsage, build_handle, count_items, render_pack
 from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import clean_text

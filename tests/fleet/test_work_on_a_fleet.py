@@ -18,7 +18,7 @@ from vaultmem.services.fleet.jobs import (
     judge_all,
 )
 from vaultmem.services.fleet.pool import LocalPool, Pool
-from vaultmem.storage.kept import KeptWork
+from vaultmem.storage.value_store import KeptWork
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 

@@ -12,7 +12,7 @@ from in_process import run_here
 from serving import refused
 from support import git, wait_until
 
-from vaultmem.hub.gate import RequestLog
+from vaultmem.hub.authentication import RequestLog
 from vaultmem.services.hub.hub_folder import read_audit
 from vaultmem.services.hub.repositories import make_repository
 from vaultmem.workers import HubPrincipal

@@ -13,7 +13,7 @@ from in_process import run_here
 from support import git, wait_until
 
 from vaultmem.errors import VaultError
-from vaultmem.hub import guests
+from vaultmem.hub import principals
 from vaultmem.services.hub.grants import (
     Grant,
     GrantKind,
@@ -76,8 +76,8 @@ def test_a_token_that_ends_as_it_is_looked_up_is_not_remembered(
             revoke(hub, "scout", time.time())
         return found
 
-    monkeypatch.setattr(guests, "find_grant", find_and_end)
-    known = guests.Principals(hub)
+    monkeypatch.setattr(principals, "find_grant", find_and_end)
+    known = principals.Principals(hub)
     assert known.find(token)
     assert known.find(token) is None
 

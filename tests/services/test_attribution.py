@@ -15,9 +15,9 @@ from vaultmem import Memory, promote_notes, remember, save_checkpoint, sync_vaul
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.blob import blob_id
 from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.edit_notes import change_tags
 from vaultmem.services.changes.ownership import find_pending
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.history.blame import blame_note, trace_note
 from vaultmem.services.history.commits import CommitFilter, list_commits

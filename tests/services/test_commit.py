@@ -18,8 +18,8 @@ from support import git, hash_tree, lock_git, write_notes
 from vaultmem.errors import PendingError, RefusedError
 from vaultmem.services.changes import operation
 from vaultmem.services.changes.commit import save_checkpoint
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import describe_skipped, find_pending
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write_event
 from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.history.restore_note import undo_commit

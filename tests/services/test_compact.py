@@ -10,7 +10,7 @@ from clocks import Clock, ask, tell
 from conftest import Make, Open, RunCli
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.curation.fidelity import (
+from vaultmem.core.curation.compaction import (
     DecayStep,
     Fidelity,
     find_keywords,

@@ -10,7 +10,7 @@ from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobOptions,
 from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.similarity.pairs import Pair, compare_vault
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.storage.kept import KeptWork
+from vaultmem.storage.value_store import KeptWork
 from vaultmem.vault import Vault
 
 NOW = 1_790_000_000

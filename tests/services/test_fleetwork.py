@@ -18,7 +18,7 @@ from vaultmem.services.fleet.jobs import (
     run_job,
 )
 from vaultmem.services.fleet.pool import LocalPool, Pool
-from vaultmem.storage.kept import KeptWork
+from vaultmem.storage.value_store import KeptWork
 from vaultmem.vault import Vault
 
 NOW = 1_790_000_000

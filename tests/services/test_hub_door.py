@@ -15,7 +15,7 @@ from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 from vaultmem.services.hub import receiving
 from vaultmem.services.hub.grants import GrantKind, GrantScope, build_pusher_environment, revoke
 from vaultmem.services.hub.hub_folder import CONFIG_NAME, Refusal, read_audit
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 
 #: Made up, of the form of such keys.
 KEY = "AKIA" + "Q3EGRZ7NVTPX2WLD"

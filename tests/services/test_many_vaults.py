@@ -11,7 +11,7 @@ import pytest
 from conftest import Make, Open
 from support import write_notes
 
-from vaultmem.core.packs.division import label_vaults
+from vaultmem.core.packs.vault_parts import label_vaults
 from vaultmem.core.search.query import Hit, Statistics, add_statistics, parse_query
 from vaultmem.core.text.token_count import share_room
 from vaultmem.services.packs.build import AskPack, ask_pack

@@ -34,7 +34,7 @@ from vaultmem.services.fleet.clones import Clones
 from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.hub import writing
 from vaultmem.services.hub.hub_folder import Refusal
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.services.search.run_query import Query
 from vaultmem.services.views.open_view import view_at
 from vaultmem.vault import Vault

@@ -13,10 +13,10 @@ from dulwich.repo import Repo
 from hub_world import ADA, BOB, NOW, SCOUT, Clone, World, make_world
 from support import git
 
-from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import find_pusher
 from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.push_check import check_push, run_push_check
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 
 pytestmark = pytest.mark.campaign
@@ -44,7 +44,7 @@ def check(world: World, commit: str, who: str = "bob", ref: str = RESCUE) -> lis
     assert pusher is not None
     git = BareGit(world.clone.root / ".git", {"PATH": "/usr/bin:/bin"})
     visit = ReceivedPush(pusher, git, [RefUpdate(ref, "0" * 40, commit)])
-    return ask_door(visit, partial(check_push, visit, {}))
+    return run_push_check(visit, partial(check_push, visit, {}))
 
 
 def raw(*edits: tuple[str, str], message: str = "x\n") -> Make:

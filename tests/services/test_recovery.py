@@ -15,8 +15,8 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.operation import Transaction, operate
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write, write_event
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.vault import Vault, open_vault
@@ -31,7 +31,7 @@ import os, sys
 from pathlib import PurePosixPath
 from vaultmem import open_vault
 from vaultmem.storage import journal as operation
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import write_event
 from vaultmem.storage import scan_files as work_tree
 root, where, *paths = sys.argv[1:]

@@ -22,9 +22,9 @@ from vaultmem.errors import (
 from vaultmem.services.changes.commit import save_checkpoint
 from vaultmem.services.memory.create_vault import create_vault
 from vaultmem.services.memory.remember import Memory, remember
-from vaultmem.services.merging import take
+from vaultmem.services.merging import promoted_notes
 from vaultmem.services.merging.merge import merge_branch
-from vaultmem.services.merging.take import promote_from
+from vaultmem.services.merging.promoted_notes import promote_from
 from vaultmem.services.search.trusted import trust_vault
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage import scan_files as move
@@ -303,7 +303,7 @@ def test_a_failure_anywhere_leaves_all_as_it_was(
 def test_a_save_or_commit_at_the_same_moment_is_kept_and_merged_with(
     root: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vault, real = opened(root), take.draft_event
+    vault, real = opened(root), promoted_notes.draft_event
     late: list[str] = []
 
     def interfere(*arguments: Any) -> Any:
@@ -313,7 +313,7 @@ def test_a_save_or_commit_at_the_same_moment_is_kept_and_merged_with(
             git(root, "commit", "-q", "--allow-empty", "--only", "-m", "by the person")
         return real(*arguments)
 
-    monkeypatch.setattr(take, "draft_event", interfere)
+    monkeypatch.setattr(promoted_notes, "draft_event", interfere)
     promote_from(vault, "bots", ["a"])
 
     text = (root / "notes/a.md").read_text()

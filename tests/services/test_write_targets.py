@@ -13,7 +13,7 @@ from support import git, write_notes
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import replace_text, write, write_event
 from vaultmem.vault import Vault
 

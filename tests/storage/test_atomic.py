@@ -15,9 +15,9 @@ import pytest
 
 from vaultmem.errors import VaultError
 from vaultmem.storage.atomic import TEMPORARY, make_private_folder, write_atomically
-from vaultmem.storage.kept import ArtifactStore, ReceiptStore
 from vaultmem.storage.session_table import ActiveSession, ActiveSessions
 from vaultmem.storage.trust_record import TrustStore
+from vaultmem.storage.value_store import ArtifactStore, ReceiptStore
 
 OLD, NEW = b"old bytes\n", b"new bytes, and more of them\n" * 10_000
 

@@ -20,7 +20,7 @@ from vaultmem.errors import ConflictError, SystemFailureError, VaultError
 from vaultmem.services.changes.edit_notes import set_note_property
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.storage import replacing
+from vaultmem.storage import file_replacement
 from vaultmem.storage.files import create_file, read_file, remove_file, replace_file
 from vaultmem.storage.leases import Lease, open_leased
 from vaultmem.vault import Vault
@@ -46,8 +46,8 @@ class FailingDisk:
         self.code = code
         for name in self.NAMES:
             patch.setattr(os, name, self._wrap(name, getattr(os, name)))
-        real = replacing.exchange_files
-        patch.setattr(replacing, "exchange_files", self._wrap("exchange", real))
+        real = file_replacement.exchange_files
+        patch.setattr(file_replacement, "exchange_files", self._wrap("exchange", real))
         patch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, os.open})
 
     def _wrap(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
@@ -151,7 +151,9 @@ class DyingDisk:
         self.root, self.is_dead = str(root), False
         for name in ("fsync", "unlink", "link", "rename", "replace"):
             patch.setattr(os, name, self._wrap(name, getattr(os, name)))
-        patch.setattr(replacing, "exchange_files", self._wrap("", replacing.exchange_files))
+        patch.setattr(
+            file_replacement, "exchange_files", self._wrap("", file_replacement.exchange_files)
+        )
 
     def _wrap(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
         def call(first: int | str | Path, *rest: object, **named: object) -> object:
@@ -220,7 +222,7 @@ def test_a_save_in_the_very_moment_of_the_exchange_is_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_notes(tmp_path, {str(NOTE): OLD})
-    real = replacing.exchange_files
+    real = file_replacement.exchange_files
     saved: list[Path] = []
 
     def exchange(first: Path, second: Path) -> None:
@@ -231,7 +233,7 @@ def test_a_save_in_the_very_moment_of_the_exchange_is_put_back(
             saved.append(second)
         real(first, second)
 
-    monkeypatch.setattr(replacing, "exchange_files", exchange)
+    monkeypatch.setattr(file_replacement, "exchange_files", exchange)
 
     with pytest.raises(ConflictError):
         replace_file(tmp_path, NOTE, blob_id(OLD), NEW)

@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 from vaultmem.errors import VaultError
-from vaultmem.storage.kept import KeptFolder, RepositoryNames, read_value, read_value_if_sound
 from vaultmem.storage.lock import Process
 from vaultmem.storage.session_table import ActiveSession
 from vaultmem.storage.trust_record import SignedList, SignedTrust, TrustRecord
+from vaultmem.storage.value_store import (
+    KeptFolder,
+    RepositoryNames,
+    read_value,
+    read_value_if_sound,
+)
 
 SESSION = ActiveSession("s-1", "claude", "/w", 2.5, (Process(7, "x", ("n", "b", "s")),), ref="side")
 

@@ -13,7 +13,7 @@ from support import wait_until, write_notes
 
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import ConflictError, NoteNotFoundError
-from vaultmem.storage import displaced_files, leases, replacing
+from vaultmem.storage import displaced_files, file_replacement, leases
 from vaultmem.storage.displaced_files import discard
 from vaultmem.storage.files import read_file, remove_file, replace_file
 
@@ -148,7 +148,7 @@ def test_who_opens_a_note_while_it_is_exchanged_gets_it_back(
 ) -> None:
     """The editor waits in `open` for the lease; what it opens then is the note."""
     write_notes(tmp_path, {str(NOTE): "Start.\n"})
-    real, editors = replacing.exchange_files, []
+    real, editors = file_replacement.exchange_files, []
 
     def exchange(first: Path, second: Path) -> None:
         if not editors:
@@ -157,7 +157,7 @@ def test_who_opens_a_note_while_it_is_exchanged_gets_it_back(
             wait_until(lambda: Path(f"/proc/{editors[0].pid}/wchan").read_text() == "__break_lease")
         real(first, second)
 
-    monkeypatch.setattr(replacing, "exchange_files", exchange)
+    monkeypatch.setattr(file_replacement, "exchange_files", exchange)
 
     with pytest.raises(ConflictError, match="read it again"):
         replace_file(tmp_path, NOTE, blob_id(b"Start.\n"), b"Edited.\n")

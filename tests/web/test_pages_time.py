@@ -13,7 +13,7 @@ from support import git, write_notes
 from visiting import HOST, Served
 
 from vaultmem.services.history.commits import choose_evenly
-from vaultmem.web.pages.time import list_ticks
+from vaultmem.web.pages.history_pages import list_ticks
 
 NOTE = "notes/pay.md"
 HOSTILE = "<script>alert(1)</script>"

@@ -109,7 +109,7 @@ def run_job(
     Results of an interrupted run are reused. Ctrl-C prints that they are kept.
     """
     from vaultmem.services.fleet.jobs import JobOptions
-    from vaultmem.storage.kept import KeptWork
+    from vaultmem.storage.value_store import KeptWork
 
     options = JobOptions(KeptWork(find_folder(), time.time()), job.seconds, job.again, ProgressLine)
     with open_fleet(job.fleet) as pool:

@@ -564,7 +564,7 @@ def check(
       vaultmem hub check
     """
     from vaultmem.environment import current_environment
-    from vaultmem.services.hub.checking import examine_hub
+    from vaultmem.services.hub.hub_health import examine_hub
 
     opened = find_hub(hub, changes=False)
     checks = examine_hub(opened, dict(current_environment()), time.time(), fix)

@@ -23,7 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from vaultmem.errors import VaultError
 from vaultmem.hub.cgi import CgiLimits, RefusedRequestError, collect_body, run_program
-from vaultmem.hub.guests import read_push, warn_of_end
+from vaultmem.hub.principals import read_push, warn_of_end
 from vaultmem.services.hub.grants import GRANT, ORIGIN, Grant
 from vaultmem.services.hub.hub_folder import (
     MAX_LOGGED_REFUSALS,

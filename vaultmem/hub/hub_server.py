@@ -26,11 +26,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from vaultmem.errors import LockTimeoutError, RefusedError
-from vaultmem.hub.gate import HubAuth, HubSite, RequestLog
-from vaultmem.hub.git_requests import BASE as GIT
-from vaultmem.hub.git_requests import GitApp
-from vaultmem.hub.guests import Principals, make_visitor
-from vaultmem.hub.overall import (
+from vaultmem.hub.authentication import HubAuth, HubSite, RequestLog
+from vaultmem.hub.cross_vault_queries import (
     ROUTES,
     CrossVaultQueries,
     build_overall,
@@ -38,7 +35,10 @@ from vaultmem.hub.overall import (
     sign_in,
     sign_out,
 )
+from vaultmem.hub.git_requests import BASE as GIT
+from vaultmem.hub.git_requests import GitApp
 from vaultmem.hub.pool_workers import HubPool, WriteGuard
+from vaultmem.hub.principals import Principals, make_visitor
 from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
 from vaultmem.mcp_server.run import McpPlace
 from vaultmem.serve.http import ListenAddress, Port

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from anyio import to_thread
 
 from vaultmem.errors import ForbiddenError, RefusedError, SystemFailureError, VaultError
-from vaultmem.hub.gate import RequestLog, describe_reason
+from vaultmem.hub.authentication import RequestLog, describe_reason
 from vaultmem.services.fleet.clone import VaultSource
 from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
 from vaultmem.services.hub.hub_access import find_pusher
@@ -153,7 +153,7 @@ class PoolWorkers(Workers):
         self._find_pool = find_pool
         self._name = name
         self._log = log
-        self._doorkeeper = write_guard
+        self._write_guard = write_guard
         self._hub = hub
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
@@ -177,7 +177,7 @@ class PoolWorkers(Workers):
             with self._hiding():
                 result: Result = await asyncio.wrap_future(future)
         except RefusedError as error:
-            if self._doorkeeper is None and _BY_VAULT in getattr(error, "__notes__", ()):
+            if self._write_guard is None and _BY_VAULT in getattr(error, "__notes__", ()):
                 await self.note_refusal(caller, caller.operation, str(error))
             raise
         self._changed()
@@ -230,11 +230,11 @@ class PoolWorkers(Workers):
         branch = choose_branch(guest, caller.ref)
         settings = read_caller(caller._replace(ref=""))
         pool, act = self._find_pool(), partial(_act, work)
-        if self._doorkeeper is None:
+        if self._write_guard is None:
             publish = partial(move_ref, self._hub.folder, self._name, guest.id, guest.origin)
             return pool.write(self._name, act, settings, guest.person, branch, publish)
         operation = caller.operation or guest.origin
-        return self._doorkeeper.write(pool, self._name, act, settings, guest, branch, operation)
+        return self._write_guard.write(pool, self._name, act, settings, guest, branch, operation)
 
     def close(self) -> None:
         """Do nothing: the pool is shared."""

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
-from vaultmem.hub.gate import RequestLog
-from vaultmem.hub.guests import make_visitor
+from vaultmem.hub.authentication import RequestLog
 from vaultmem.hub.pool_workers import PoolWorkers, WriteGuard
+from vaultmem.hub.principals import make_visitor
 from vaultmem.mcp_server.run import McpPlace, build_later
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import Grant, may
@@ -68,7 +68,7 @@ class VaultApps:
         write_guard: WriteGuard | None,
     ) -> None:
         self._hub = hub
-        self._doorkeeper = write_guard
+        self._write_guard = write_guard
         self._site = site
         self._find_pool = find_pool
         self._log = log
@@ -140,7 +140,7 @@ class VaultApps:
 
     def _make(self, name: str) -> _Served:
         notice = partial(self.notice, name)
-        arguments = (self._log, notice, self._doorkeeper, self._hub)
+        arguments = (self._log, notice, self._write_guard, self._hub)
         workers = PoolWorkers(self._find_pool, name, *arguments)
         events = Events()
         site = self._site._replace(root=Path(name))

@@ -22,7 +22,7 @@ from vaultmem.operations.schemas import STRINGS, Schema, record, rows
 if TYPE_CHECKING:
     from vaultmem.core.merging.text import Conflict
     from vaultmem.services.merging.branches import ListedBranch, ResetReport
-    from vaultmem.services.merging.settle import MergeReport
+    from vaultmem.services.merging.file_conflicts import MergeReport
     from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
     from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.vault import Vault

@@ -50,7 +50,7 @@ def promote(
       vaultmem promote half-refunds-round-up
     """
     if from_:
-        from vaultmem.services.merging.take import promote_from
+        from vaultmem.services.merging.promoted_notes import promote_from
 
         return promote_from(vault, from_, paths)
     from vaultmem.services.lifecycle.transition import promote_notes

@@ -18,7 +18,7 @@ from vaultmem.errors import (
     VaultError,
 )
 from vaultmem.storage.atomic import drop_file, naming_failure, sync_folder, write_temporary
-from vaultmem.storage.replacing import put_bytes, remove_checked
+from vaultmem.storage.file_replacement import put_bytes, remove_checked
 
 #: The size limit of a note in bytes.
 MAX_FILE_BYTES = 1024 * 1024

@@ -27,6 +27,7 @@ from vaultmem.core.text.paths import (
 )
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.storage.displaced_files import LEFTOVER, is_leftover
+from vaultmem.storage.file_replacement import has_to_stay
 from vaultmem.storage.files import (
     MAX_FILE_BYTES,
     UnsafeFileError,
@@ -38,7 +39,6 @@ from vaultmem.storage.files import (
     set_executable,
 )
 from vaultmem.storage.git.commit_draft import REGULAR, TreeEntry
-from vaultmem.storage.replacing import has_to_stay
 
 if TYPE_CHECKING:
     from vaultmem.storage.git.commit_draft import Move, Moves

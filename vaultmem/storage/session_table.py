@@ -28,10 +28,10 @@ from vaultmem.core.text.paths import TRANSCRIPTS
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.storage.atomic import naming_failure, write_atomically
 from vaultmem.storage.files import create_file
-from vaultmem.storage.kept import KeptFolder, read_value_if_sound
 from vaultmem.storage.leases import open_file
 from vaultmem.storage.lock import Process, is_gone
 from vaultmem.storage.state import StateDatabase
+from vaultmem.storage.value_store import KeptFolder, read_value_if_sound
 from vaultmem.storage.views import View
 
 #: The condition for paths below `sessions/`: the character after "/" is "0".

@@ -15,7 +15,7 @@ from vaultmem.core.text.json_values import as_typed
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.errors import RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import make_private_folder, naming_failure, write_atomically
-from vaultmem.storage.kept import (
+from vaultmem.storage.value_store import (
     NAMELESS,
     KeptFolder,
     RepositoryNames,

@@ -14,10 +14,10 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VersionMismatchError
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import AuthorScope
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.views.read_notes import find_problem, read_as_written, read_bytes
-from vaultmem.services.views.withdraw import is_trust_named
+from vaultmem.services.views.trust_withdrawal import is_trust_named
 from vaultmem.storage.files import read_file_and_mode, read_known
 from vaultmem.vault import Vault
 

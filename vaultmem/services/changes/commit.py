@@ -25,18 +25,7 @@ from vaultmem.errors import (
     PendingError,
     RefusedError,
 )
-from vaultmem.services.changes.operation import Transaction, operate
-from vaultmem.services.changes.ownership import (
-    CLOSE,
-    AuthorScope,
-    PendingFiles,
-    find_pending,
-    is_pending,
-    is_persons,
-    read_hand_edits,
-    reject_named_secrets,
-)
-from vaultmem.services.changes.parts import (
+from vaultmem.services.changes.commit_parts import (
     CHECKPOINT,
     CommitPart,
     CommitPlan,
@@ -48,8 +37,19 @@ from vaultmem.services.changes.parts import (
     split_notes,
     split_said,
 )
+from vaultmem.services.changes.operation import Transaction, operate
+from vaultmem.services.changes.ownership import (
+    CLOSE,
+    AuthorScope,
+    PendingFiles,
+    find_pending,
+    is_pending,
+    is_persons,
+    read_hand_edits,
+    reject_named_secrets,
+)
 from vaultmem.services.views.open_view import find_branch
-from vaultmem.services.views.withdraw import review_commits
+from vaultmem.services.views.trust_withdrawal import review_commits
 from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.commit_draft import CommitDraft, CommitSettings, File, Identity, TreeEntry
 from vaultmem.storage.git.git_locks import MAX_LOCK_AGE_SECONDS

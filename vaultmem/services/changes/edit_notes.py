@@ -23,7 +23,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import check_new_name, is_note_path
 from vaultmem.errors import RefusedError
 from vaultmem.services.changes.change import Change, WriteResult
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault

@@ -26,10 +26,10 @@ from vaultmem.errors import (
 )
 from vaultmem.services.views.recovery import UNDER_WAY, close_operation, recover, undo, undo_moves
 from vaultmem.services.views.update_index import sync_vault
+from vaultmem.storage.file_replacement import has_to_stay
 from vaultmem.storage.files import read_known
 from vaultmem.storage.git.commit_draft import Moves, RefMovedError
 from vaultmem.storage.journal import FileChanges
-from vaultmem.storage.replacing import has_to_stay
 from vaultmem.storage.scan_files import move_files, read_blob
 from vaultmem.vault import Vault
 

@@ -27,9 +27,9 @@ from vaultmem.services.changes.commit import (
     list_shown,
     store_named,
 )
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import reject_named_secrets, reject_secrets
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.update_index import sync_paths
 from vaultmem.storage.files import MAX_FILE_BYTES

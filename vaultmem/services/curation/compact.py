@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.curation.fidelity import Ages, DecayStep, Fidelity, plan_step, read_fidelity
+from vaultmem.core.curation.compaction import Ages, DecayStep, Fidelity, plan_step, read_fidelity
 from vaultmem.core.lifecycle import OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.encoding import format_foreign
 from vaultmem.core.notes.note import Note
@@ -18,7 +18,7 @@ from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import Edit, write_event
 from vaultmem.services.curation.curate import KEPT_APART, Use, read_uses
 from vaultmem.services.curation.dream import is_night, note_night

@@ -37,7 +37,7 @@ from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.cite import renew_cites, renew_limit
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, commit_all
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import Edit, write, write_event
 from vaultmem.services.curation.dedup import apply_merges, change_merged
 from vaultmem.services.curation.review import (

@@ -17,7 +17,7 @@ from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import note_context
 from vaultmem.errors import ConflictError, RefusedError
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import Edit, write_event
 from vaultmem.services.lifecycle.supersede import (
     chain_edits,

@@ -30,8 +30,8 @@ from vaultmem.core.text.paths import DREAMS
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.edit_notes import check_text
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.curation.curate import KEPT_APART
 from vaultmem.services.lifecycle.transition import as_agent, check_branch

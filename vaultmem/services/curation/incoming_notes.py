@@ -20,6 +20,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import VaultError
 from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.containment import (
     describe_found,
     describe_places,
@@ -27,17 +28,16 @@ from vaultmem.services.changes.containment import (
     quarantine,
 )
 from vaultmem.services.changes.ownership import PendingFiles, is_persons
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.curation.curate import group_values, propose_pairs
 from vaultmem.services.curation.dedup import plan_merges
 from vaultmem.services.lifecycle.transition import as_agent
 from vaultmem.services.similarity.pairs import Pairs, compare_some, list_records
 from vaultmem.services.views.read_notes import find_note
-from vaultmem.storage.arrivals import read_found, read_waiting, store_found
 from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.log import walk_log
 from vaultmem.storage.git.trees import find_entry
+from vaultmem.storage.incoming_notes import read_found, read_waiting, store_found
 from vaultmem.vault import Vault
 
 #: Notes to compare between two checks of the time.

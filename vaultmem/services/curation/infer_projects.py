@@ -10,7 +10,7 @@ from vaultmem.core.lifecycle import NoteKind
 from vaultmem.core.project import add_entry, make_project, match_project, parse_table
 from vaultmem.core.text.paths import PINNED_FILES
 from vaultmem.services.changes.change import Change
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.projects.edit_projects import put_in_projects
 from vaultmem.services.projects.folder_facts import read_facts

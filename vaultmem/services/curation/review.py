@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.anchors import RESTS_ON
-from vaultmem.core.curation.fidelity import is_short
+from vaultmem.core.curation.compaction import is_short
 from vaultmem.core.curation.memory_file import MEMORY
 from vaultmem.core.curation.proposal import (
     ORDER,
@@ -52,9 +52,9 @@ from vaultmem.services.search.annotations import list_open_wishes
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_note
-from vaultmem.storage.arrivals import read_found
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
+from vaultmem.storage.incoming_notes import read_found
 from vaultmem.storage.views import UNMERGED
 from vaultmem.vault import Vault
 

@@ -45,13 +45,13 @@ from vaultmem.storage.git.maintenance import import_bundle, write_bundle
 from vaultmem.storage.git.runner import make_repository
 from vaultmem.storage.git.setup import add_excludes, find_unignored, install_driver
 from vaultmem.storage.git.vault_history import VaultHistory
-from vaultmem.storage.kept import KeptFolder, RepositoryNames, dump_state, load_state
 from vaultmem.storage.link_table import find_attachments
 from vaultmem.storage.lock import hold_lock
 from vaultmem.storage.query_log import SignalStore
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.trust_record import TrustStore
+from vaultmem.storage.value_store import KeptFolder, RepositoryNames, dump_state, load_state
 from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import (
     HOW_TO_SAY,

@@ -37,9 +37,9 @@ from vaultmem.core.transcripts.event import (
 )
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import scan_note_text
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.memory.new_note import (
     check_characters,

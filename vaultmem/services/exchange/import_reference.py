@@ -23,8 +23,8 @@ from vaultmem.core.text.paths import check_new_name, is_hidden, parse_note_path,
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import HOW_TO_ALLOW, AuthorScope, scan_note_text
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.read_notes import read_note

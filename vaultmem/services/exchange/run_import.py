@@ -23,8 +23,8 @@ from vaultmem.core.text.paths import is_hidden, is_note_name
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import find_pending
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.exchange.import_notes import (
     ImportOutcome,
     ImportResult,

@@ -25,7 +25,7 @@ from vaultmem.errors import (
     wrap_os_error,
 )
 from vaultmem.services.changes.commit import commit_event
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.fleet.clone import (
     Clone,
     CloneRecord,

@@ -33,7 +33,7 @@ from vaultmem.services.packs.evaluate import judge_vault
 from vaultmem.services.similarity.pairs import Pair, compare_vault, is_counted, read_whole
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.log import Commit, Writer, follow_path
-from vaultmem.storage.kept import KeptWork
+from vaultmem.storage.value_store import KeptWork
 from vaultmem.vault import UserFolders, Vault, open_vault
 
 #: Increase it when a job returns other results with the same version of the package.

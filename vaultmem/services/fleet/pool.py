@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, TypeVar, TypeVarTuple, cast
 
-from vaultmem.core.packs.division import describe_missing
+from vaultmem.core.packs.vault_parts import describe_missing
 from vaultmem.core.search.query import Hit, RecallQuery, Statistics, add_statistics
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError, wrap_os_error
 from vaultmem.services.fleet.clone import PoolStatus, VaultSource, VaultStats, describe_pool

@@ -16,8 +16,8 @@ from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import GENERATED, is_hidden
 from vaultmem.core.text.timestamps import Check, Verdict, count_found
 from vaultmem.errors import VaultError
+from vaultmem.services.changes.commit_parts import format_secrets
 from vaultmem.services.changes.ownership import HOW_TO_ALLOW, read_pending
-from vaultmem.services.changes.parts import format_secrets
 from vaultmem.services.sessions.close import recover_sessions
 from vaultmem.services.sessions.find_session import find_dead, list_facts, open_transcripts
 from vaultmem.services.syncing.sync_place import read_sync_state

@@ -10,8 +10,8 @@ from vaultmem.core.curation.proposal import format_action
 from vaultmem.core.lifecycle import CONFLICTED
 from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import RefusedError, VaultError
+from vaultmem.services.changes.commit_parts import format_secrets
 from vaultmem.services.changes.ownership import PendingFiles, read_pending
-from vaultmem.services.changes.parts import format_secrets
 from vaultmem.services.curation.incoming_notes import check_edits
 from vaultmem.services.curation.review import count_waiting
 from vaultmem.services.history.commits import CommitFilter, list_commits

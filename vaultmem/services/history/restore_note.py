@@ -14,8 +14,8 @@ from vaultmem.core.text.paths import fold_name, is_note_path
 from vaultmem.errors import ConflictError, PendingError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, Made, commit_earlier
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import AuthorScope, is_pending, scan_note_text
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import reject_freeing, write
 from vaultmem.services.history.commits import resolve_commit
 from vaultmem.services.history.diff import locate_past

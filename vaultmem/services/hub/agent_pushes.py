@@ -21,7 +21,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.text.paths import GENERATED, is_note_name
 from vaultmem.services.hub.contents import show_path
 from vaultmem.services.hub.hub_folder import Refusal
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.services.hub.writers import may_name
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.pushed import NewCommit, read_difference

@@ -23,7 +23,7 @@ from vaultmem.core.text.paths import (
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.hub.grants import GrantKind, GrantScope
 from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.storage.git.pushed import NewCommit, PushedChange
 
 #: Characters that are searched at once.

@@ -10,7 +10,7 @@ from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.display import one_line
 from vaultmem.services.hub.grants import GrantScope
 from vaultmem.services.hub.hub_folder import Hub, RefUpdate, Refusal, read_json, write_json
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.storage.git.machine_refs import REFS as MACHINES
 from vaultmem.storage.git.pushed import is_child
 from vaultmem.storage.lock import hold_lock

@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import PushAccess, find_access, is_hosts_own
 from vaultmem.services.hub.hub_folder import (
     MAX_LOGGED_REFUSALS,
@@ -21,8 +20,9 @@ from vaultmem.services.hub.hub_folder import (
     cut_refusals,
     record,
 )
+from vaultmem.services.hub.push_check import check_push, run_push_check
 from vaultmem.services.hub.pushed_refs import claim_of, read_claims, store_claims
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 
 #: The remedy if another push came first.
@@ -91,7 +91,7 @@ def check_updates(
     if visit:
         limit_time(visit.limits.seconds)
         try:
-            refusals = ask_door(visit, partial(_check, access.hub, visit))
+            refusals = run_push_check(visit, partial(_check, access.hub, visit))
         finally:
             limit_time(0)
     if not refusals and access.find() is None:

@@ -107,13 +107,13 @@ def settings_of(hub: Hub) -> dict[str, str]:
         "receive.maxInputSize": str(hub.limits.push_bytes),
         "receive.shallowUpdate": "false",
         "receive.unpackLimit": "100",
-        **{f"receive.fsck.{kind}": "warn" for kind in _DOOR_SAYS},
+        **{f"receive.fsck.{kind}": "warn" for kind in _CHECKED_BY_HUB},
         "receive.fsck.nulInCommit": "error",  # Most tools do not show text after it.
     }
 
 
 #: Problems that git's fsck only warns of: the push check has better messages, and logs them.
-_DOOR_SAYS = ("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "nullSha1")
+_CHECKED_BY_HUB = ("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "nullSha1")
 
 
 def remove_repository(hub: Hub, name: str, now: float) -> Path:

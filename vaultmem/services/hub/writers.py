@@ -13,7 +13,7 @@ from vaultmem.core.text.display import fold_lookalikes, one_line
 from vaultmem.core.text.paths import slugify
 from vaultmem.services.hub.grants import Grant, GrantKind, split_email
 from vaultmem.services.hub.hub_folder import Refusal
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.storage.git.commit_writer import CommitObject
 from vaultmem.storage.git.pushed import NewCommit
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from vaultmem.errors import ForbiddenError, SystemFailureError
 from vaultmem.services.fleet.clones import Clones, Work, push_ref
-from vaultmem.services.hub.door import ask_door, check_push
 from vaultmem.services.hub.hub_access import PushIdentity, access_hub
 from vaultmem.services.hub.hub_folder import (
     MAX_LOGGED_REFUSALS,
@@ -24,8 +23,9 @@ from vaultmem.services.hub.hub_folder import (
     cut_refusals,
     read_hub,
 )
+from vaultmem.services.hub.push_check import check_push, run_push_check
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.services.hub.receiving import check_updates, record_push
-from vaultmem.services.hub.visit import ReceivedPush
 from vaultmem.services.syncing.sync_place import ORIGIN
 from vaultmem.storage.git.bare import BareGit
 from vaultmem.storage.git.commit_draft import RefMovedError
@@ -109,7 +109,7 @@ def write_checked(
         pending_updates[:] = [update]
         git = BareGit(git_folder, _make_environment(), pusher.limits.seconds)
         visit = ReceivedPush(pusher, git, pending_updates, ORIGIN)
-        refusals[:] = ask_door(visit, partial(check_push, visit, {}))
+        refusals[:] = run_push_check(visit, partial(check_push, visit, {}))
         if refusals:
             raise reject_write(refusals)
         push_ref(clones.find(name), git_folder, ref, old, new)

@@ -25,7 +25,7 @@ from vaultmem.core.validity import Span, find_start, read_day
 from vaultmem.errors import RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write, write_event
 from vaultmem.services.lifecycle.transition import acting_party, check_move, check_reason
 from vaultmem.services.search.link_walk import NewLinks, list_files

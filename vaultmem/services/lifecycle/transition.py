@@ -19,12 +19,12 @@ from vaultmem.core.text.paths import parse_note_path
 from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, wrapping_os_errors
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import Edit, replace_text, write, write_event
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import read_note, resolve_address
-from vaultmem.services.views.withdraw import is_trust_named
+from vaultmem.services.views.trust_withdrawal import is_trust_named
 from vaultmem.storage.journal import Author
 from vaultmem.vault import HOW_TO_SAY, Vault
 

@@ -22,6 +22,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import NoteNotFoundError, SystemFailureError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport, commit_event
+from vaultmem.services.changes.commit_parts import LEAK, Event
 from vaultmem.services.changes.ownership import (
     HIDDEN_FILES,
     find_leaks_in,
@@ -29,7 +30,6 @@ from vaultmem.services.changes.ownership import (
     find_pending,
     make_allowances,
 )
-from vaultmem.services.changes.parts import LEAK, Event
 from vaultmem.services.changes.write import write_to_folder
 from vaultmem.storage.displaced_files import is_leftover
 from vaultmem.storage.files import MAX_FILE_BYTES, UnsafeFileError, find_max_bytes, read_file

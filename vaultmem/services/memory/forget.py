@@ -14,8 +14,8 @@ from vaultmem.core.search.query import NoteFilter, parse_query
 from vaultmem.errors import RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import FORGET, Event
 from vaultmem.services.changes.ownership import AuthorScope
-from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.search.recall import recall
 from vaultmem.services.views.open_view import find_branch

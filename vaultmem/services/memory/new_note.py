@@ -32,6 +32,7 @@ from vaultmem.core.validity import read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change, WriteResult
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import FORGET, Event
 from vaultmem.services.changes.edit_notes import (
     check_rewrite,
     check_tags,
@@ -39,7 +40,6 @@ from vaultmem.services.changes.edit_notes import (
     reject_hidden,
 )
 from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
-from vaultmem.services.changes.parts import FORGET, Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import SUPERSEDED_BY, add_supersession
 from vaultmem.services.lifecycle.transition import check_reason

@@ -22,8 +22,8 @@ from vaultmem.core.validity import find_end, read_day
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.anchors.cite import offer_cites, pin_cites, pin_limit
 from vaultmem.services.changes.change import Change
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import scan_note_text
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import add_supersession
 from vaultmem.services.memory.new_note import (

@@ -24,8 +24,8 @@ from vaultmem.core.text.paths import check_new_name, fold_name, parse_note_path
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change, check_encoding
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import PendingFiles, read_pending
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.history.diff import find_uncommitted
 from vaultmem.services.lifecycle.transition import check_branch

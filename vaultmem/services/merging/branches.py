@@ -14,9 +14,9 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import format_names
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.changes.commit import CommitReport, commit_all, commit_event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import find_pending
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.views.recovery import read_blobs
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.files import UnsafeFileError, find_max_bytes, read_file

@@ -17,9 +17,9 @@ from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.paths import PINNED_FILES, fold, note_context
 from vaultmem.errors import ConflictError, MergeConflictError, NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import draft_event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import find_leaks_since
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.merging.branches import (
     PROPOSALS,
     check_clean,
@@ -28,7 +28,7 @@ from vaultmem.services.merging.branches import (
     move_tree,
     plan_files,
 )
-from vaultmem.services.merging.settle import BranchMerge, MergeReport, Twin
+from vaultmem.services.merging.file_conflicts import BranchMerge, MergeReport, Twin
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.git.commit_draft import CommitDraft, File, Moves, TreeEntry
 from vaultmem.storage.git.merge_tree import merge_commits

@@ -28,14 +28,14 @@ from vaultmem.core.text.paths import is_note_name
 from vaultmem.errors import ConflictError, NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.change import Change, check_encoding
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.edit_notes import check_text, reject_hidden
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.merging.branches import move_tree, plan_files, read_entry
+from vaultmem.services.merging.file_conflicts import BranchMerge, MergeReport
 from vaultmem.services.merging.merge import draft_merge, reject_secrets
-from vaultmem.services.merging.settle import BranchMerge, MergeReport
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_bytes, resolve_address
 from vaultmem.storage.files import UnsafeFileError, read_file

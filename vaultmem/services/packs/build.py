@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.packs.choose import MIN_BUDGET, build_pack, order_by_worth
-from vaultmem.core.packs.division import (
-    MAX_NAMED_VAULTS,
-    build_vault_part,
-    group_by_vault,
-    label_vaults,
-    split_pack,
-)
 from vaultmem.core.packs.pack_item import (
     PackLabels,
     PackSource,
     PackStyle,
     parse_labels,
 )
+from vaultmem.core.packs.pack_sections import MIN_BUDGET, build_pack, order_by_worth
 from vaultmem.core.packs.pack_text import Pack, set_budget, warn_of_pinned
+from vaultmem.core.packs.vault_parts import (
+    MAX_NAMED_VAULTS,
+    build_vault_part,
+    group_by_vault,
+    label_vaults,
+    split_pack,
+)
 from vaultmem.core.packs.warnings import PackPreferences, Preference, choose_preferences, written_at
 from vaultmem.core.search.query import (
     WEIGHTS,

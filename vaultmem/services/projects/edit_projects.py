@@ -22,7 +22,7 @@ from vaultmem.core.sessions.session import FOLDER
 from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import NoteNotFoundError
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.projects.project_table import (
     find_project,

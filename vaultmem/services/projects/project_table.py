@@ -74,7 +74,7 @@ def ensure_project(vault: Vault, folder: Path | None, *, opened: bool = False) -
         return project
 
     # Queries find projects too, and need none of the imports for writing.
-    from vaultmem.services.changes.parts import Event
+    from vaultmem.services.changes.commit_parts import Event
     from vaultmem.services.changes.write import write
 
     def plan(change: Change) -> Project | None:

@@ -17,8 +17,8 @@ from vaultmem.core.packs.conflicts import (
     find_same_titles,
     group_opponents,
 )
-from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.packs.passages import choose_sentence, has_sentence
+from vaultmem.core.packs.vault_parts import group_by_vault
 from vaultmem.core.packs.warnings import find_caution, written_at
 from vaultmem.core.search.query import Hit, NoteFilter, NoteKey
 from vaultmem.core.search.terms import count_terms
@@ -27,7 +27,7 @@ from vaultmem.errors import VaultError
 from vaultmem.services.search.search import list_sections
 from vaultmem.services.search.vault_set import VaultSet, label_vault
 from vaultmem.services.views.texts import read_sections, read_text
-from vaultmem.storage.arrivals import read_found
+from vaultmem.storage.incoming_notes import read_found
 from vaultmem.storage.link_table import LinkStore
 from vaultmem.vault import Vault
 

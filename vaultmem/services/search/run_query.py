@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.packs.vault_parts import group_by_vault
 from vaultmem.core.search.query import (
     Hit,
     MatchStrength,

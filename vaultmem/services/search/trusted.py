@@ -13,8 +13,8 @@ from vaultmem.core.lifecycle import OWNER_KINDS, NoteState
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.views.read_notes import resolve_address
+from vaultmem.services.views.trust_withdrawal import list_due
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.services.views.withdraw import list_due
 from vaultmem.storage.git.machine_refs import find_signed
 from vaultmem.storage.trust_record import (
     NAMESPACE,

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
 
 from vaultmem.config import Config
-from vaultmem.core.packs.division import group_by_vault
+from vaultmem.core.packs.vault_parts import group_by_vault
 from vaultmem.core.search.query import Hit, NoteKey, RecallQuery, Statistics, add_statistics
 from vaultmem.errors import VaultError
 from vaultmem.services.search.rerank import RerankInfo

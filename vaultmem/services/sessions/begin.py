@@ -25,7 +25,7 @@ from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.core.text.paths import fold_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
-from vaultmem.services.changes.parts import Event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import write
 from vaultmem.services.projects.project_table import place_in_project
 from vaultmem.services.sessions.edit_session import act_in, check_text, edit_session, reopen

@@ -27,8 +27,8 @@ from vaultmem.core.transcripts.dead_ends import format_dead_end, sort_ends
 from vaultmem.errors import PendingError, RefusedError, VaultError, wrapping_os_errors
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_event
+from vaultmem.services.changes.commit_parts import Event, make_close, name_session
 from vaultmem.services.changes.ownership import PendingFiles, find_pending
-from vaultmem.services.changes.parts import Event, make_close, name_session
 from vaultmem.services.changes.write import write
 from vaultmem.services.memory.remember import (
     DeadEndProposal,

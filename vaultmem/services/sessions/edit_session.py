@@ -30,8 +30,8 @@ from vaultmem.core.text.token_count import count_tokens
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import scan_note_text
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.sessions.find_session import find_path, open_transcripts

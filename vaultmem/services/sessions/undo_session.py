@@ -25,8 +25,8 @@ from vaultmem.core.text.paths import PINNED_FILES, is_note_name
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit import CommitReport
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import PendingFiles, find_pending
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.changes.write import reject_freeing, replace_text, write
 from vaultmem.services.history.restore_note import blob_now, check_leaks
 from vaultmem.services.lifecycle.transition import acting_party, check_branch, set_state

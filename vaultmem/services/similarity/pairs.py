@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vaultmem.core.curation.fidelity import Fidelity, read_fidelity
+from vaultmem.core.curation.compaction import Fidelity, read_fidelity
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord

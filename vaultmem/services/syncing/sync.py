@@ -33,8 +33,8 @@ from vaultmem.services.merging.branches import (
     list_decided,
     unstage_committed,
 )
+from vaultmem.services.merging.file_conflicts import MergeReport
 from vaultmem.services.merging.merge import follow_commit, merge_branch, plan_merge
-from vaultmem.services.merging.settle import MergeReport
 from vaultmem.services.merging.text_conflicts import finish_merge, is_stopped
 from vaultmem.services.syncing.sync_place import (
     LastSync,

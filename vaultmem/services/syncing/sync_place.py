@@ -21,8 +21,8 @@ from vaultmem.errors import NoteNotFoundError, PendingError, RefusedError, Vault
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.remote import Remote, Remotes, read_remotes
-from vaultmem.storage.kept import read_value_if_sound
 from vaultmem.storage.lock import make_environment
+from vaultmem.storage.value_store import read_value_if_sound
 from vaultmem.vault import Vault
 
 #: The default name of a remote.

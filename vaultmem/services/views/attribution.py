@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from vaultmem.core.clients.auto_memory import INDEX_NAME, find_writer, read_session
 from vaultmem.core.text.line_diff import match_lines, split_bytes
 from vaultmem.errors import NoteNotFoundError, VaultError
-from vaultmem.storage.arrivals import add_waiting
 from vaultmem.storage.files import read_known
 from vaultmem.storage.git.head import common_folder
 from vaultmem.storage.git.introduced import Brought, find_brought
@@ -33,6 +32,7 @@ from vaultmem.storage.git.vault_history import (
     replace_attribution,
     write_attribution,
 )
+from vaultmem.storage.incoming_notes import add_waiting
 from vaultmem.storage.journal import REMOVED, Author, Owners
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault

@@ -37,17 +37,17 @@ from vaultmem.services.views.read_index import (
     repair_index,
 )
 from vaultmem.services.views.recovery import recover
-from vaultmem.services.views.withdraw import (
+from vaultmem.services.views.trust_withdrawal import (
     find_in_force,
     review_commits,
     review_files,
     write_withdrawals,
 )
-from vaultmem.storage.arrivals import add_waiting
 from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
 from vaultmem.storage.git.git_locks import GitLocation, has_own_locks, remove_left_locks
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
+from vaultmem.storage.incoming_notes import add_waiting
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.scan_files import Rules, Scan, SkippedFiles, Stat, scan_vault
 from vaultmem.storage.views import KnownFile

@@ -21,8 +21,8 @@ from vaultmem.services.views.read_index import Progress, is_index_stale
 from vaultmem.services.views.update_index import mark_in_sync, sync_vault
 from vaultmem.services.watching.sync_hints import sync_pending
 from vaultmem.storage.atomic import write_atomically
-from vaultmem.storage.kept import read_value_if_sound
 from vaultmem.storage.lock import hold_lock, is_held
+from vaultmem.storage.value_store import read_value_if_sound
 from vaultmem.storage.watch_socket import SOCKET_NAME, ask_watcher
 from vaultmem.storage.watcher import EVERYTHING
 from vaultmem.vault import Vault

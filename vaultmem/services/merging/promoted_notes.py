@@ -25,9 +25,9 @@ from vaultmem.errors import (
 )
 from vaultmem.services.changes.change import check_encoding
 from vaultmem.services.changes.commit import CommitReport, commit_earlier, draft_event
+from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import AuthorScope, is_pending
-from vaultmem.services.changes.parts import Event
 from vaultmem.services.lifecycle.transition import (
     PromoteResult,
     check_activation,
@@ -37,7 +37,7 @@ from vaultmem.services.lifecycle.transition import (
     record_trust,
 )
 from vaultmem.services.merging.branches import check_idle, move_tree
-from vaultmem.services.merging.settle import add_authors, find_newest, hide_secrets
+from vaultmem.services.merging.file_conflicts import add_authors, find_newest, hide_secrets
 from vaultmem.services.views.open_view import find_branch, view_at
 from vaultmem.services.views.read_notes import read_note, resolve_address
 from vaultmem.services.views.resolve_names import names_in

@@ -17,7 +17,6 @@ from vaultmem.core.packs.conflicts import (
     list_opponents,
     rank_authority,
 )
-from vaultmem.core.packs.division import group_by_vault
 from vaultmem.core.packs.pack_item import (
     OmissionReason,
     OmittedItem,
@@ -41,6 +40,7 @@ from vaultmem.core.packs.pack_text import (
     render_stable_account,
 )
 from vaultmem.core.packs.passages import Span, choose_passages, render_passages
+from vaultmem.core.packs.vault_parts import group_by_vault
 from vaultmem.core.packs.warnings import PackPreferences, shorten_caution, written_at
 from vaultmem.core.search.query import Hit, NoteKey
 from vaultmem.core.search.terms import count_terms

@@ -20,7 +20,7 @@ from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import VaultError
 from vaultmem.hub.git_requests import Authorization, GitRequest
-from vaultmem.hub.guests import Principals, read_token, warn_of_end
+from vaultmem.hub.principals import Principals, read_token, warn_of_end
 from vaultmem.services.hub.grants import Grant, build_pusher_environment, may
 from vaultmem.services.hub.grants import GrantScope as Right
 from vaultmem.services.hub.hub_folder import AuditEntry, Hub, record

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from vaultmem.core.packs.division import describe_missing
+from vaultmem.core.packs.vault_parts import describe_missing
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import NoteNotFoundError, RefusedError
-from vaultmem.hub.gate import RequestLog
-from vaultmem.hub.guests import LIFETIME, Principals, make_visitor
+from vaultmem.hub.authentication import RequestLog
 from vaultmem.hub.pool_workers import PoolWorkers, read_caller
+from vaultmem.hub.principals import LIFETIME, Principals, make_visitor
 from vaultmem.hub.vault_apps import BASE as VAULTS
 from vaultmem.hub.vault_apps import make_caller
 from vaultmem.operations.declaration import BASE, Given, Operation, read_request

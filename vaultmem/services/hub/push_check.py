@@ -23,7 +23,7 @@ from vaultmem.services.hub.contents import (
 from vaultmem.services.hub.grants import GrantKind, GrantScope
 from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
 from vaultmem.services.hub.pushed_refs import RefPurpose, check_refs, find_place
-from vaultmem.services.hub.visit import ReceivedPush
+from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.services.hub.writers import check_writers
 from vaultmem.storage.git.commit_draft import EMPTY_TREE
 from vaultmem.storage.git.pushed import NewCommit, PushedChange, TooMuchError, read_difference
@@ -33,7 +33,7 @@ _BRANCHES = {RefPurpose.VAULT, RefPurpose.BRANCH}
 _LESS = "push less at once: fewer commits, or fewer files"
 
 
-def ask_door(visit: ReceivedPush, check: Callable[[], list[Refusal]]) -> list[Refusal]:
+def run_push_check(visit: ReceivedPush, check: Callable[[], list[Refusal]]) -> list[Refusal]:
     """Return the refusals of `check`; if it fails, refuse the push. Closes the visit's objects."""
     try:
         return check()
