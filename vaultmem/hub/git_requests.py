@@ -215,10 +215,11 @@ class GitApp:
         )
 
     def _describe(self, request: Request, git_request: GitRequest, grant: Grant) -> dict[str, str]:
-        """Return the environment of `http-backend`, with only `_INHERITED_VARIABLES` of this process's variables.
+        """Return the environment of `http-backend`.
 
-        CONTENT_LENGTH is left out. If a body ends before its length, as when this process is
-        killed, git 2.39 waits for the rest forever and uses a whole core.
+        Of this process's variables, it has only `_INHERITED_VARIABLES`. CONTENT_LENGTH is left out.
+        If a body ends before its length, as when this process is killed, git 2.39 waits for the
+        rest forever and uses a whole core.
         """
         headers = request.headers
         variables = {

@@ -247,7 +247,7 @@ def read_had(state_folder: Path, session: str) -> frozenset[str]:
 
 
 def add_had(state_folder: Path, session: str, names: Iterable[str]) -> None:
-    """Store digests of sections shown to a session; a file of `_MAX_SESSION_BYTES` bytes is emptied first."""
+    """Store digests of sections shown to a session; empty a file of `_MAX_SESSION_BYTES` first."""
     file = state_folder / FOLDER / session
     with contextlib.suppress(OSError):
         if not session:

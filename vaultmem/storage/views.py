@@ -276,9 +276,9 @@ class View:
         return [_read_note(row) for row in self._state.query(sql, (limit,))]
 
     def count_notes(self, column: str) -> dict[str, int]:
-        """Return the number of notes for each value of a column of `_COUNTABLE_COLUMNS`, most first.
+        """Return the number of notes for each value of a column, most first.
 
-        For "tags", it is the number for each tag.
+        `column` is one of `_COUNTABLE_COLUMNS`. For "tags", it is the number for each tag.
         """
         if column not in _COUNTABLE_COLUMNS:
             raise ValueError(column)

@@ -43,7 +43,8 @@ _FLOW = rf"\[ *+(?:{_FLOW_SCALAR}(?: *+, *+{_FLOW_SCALAR})*+ *+)?\]"
 _LINE = compile_later(
     rf"^(?:(?P<name>[^\W\d][\w.-]{{0,99}}):"
     rf"(?: +(?:(?P<scalar>{_TEXT}|{_QUOTED})|(?P<flow>{_FLOW})))?"
-    rf"|(?P<lead> {{0,4}}-) +(?P<item>{_TEXT}|{_QUOTED}))? *(?:(?:^|(?<= ))#[^{_FORBIDDEN_CHARS}]*+)?\r?\n",
+    rf"|(?P<lead> {{0,4}}-) +(?P<item>{_TEXT}|{_QUOTED}))?"
+    rf" *(?:(?:^|(?<= ))#[^{_FORBIDDEN_CHARS}]*+)?\r?\n",
     re.MULTILINE,
 )
 _FLOW_ITEM = compile_later(_FLOW_SCALAR)

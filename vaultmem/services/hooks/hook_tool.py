@@ -43,7 +43,10 @@ _KINDS, _MAX_NOTES = (NoteKind.DEAD_END, NoteKind.DECISION), 300
 _EXCERPT = 400
 
 _IN_KINDS = ", ".join(f"'{kind.value}'" for kind in _KINDS)
-_LATEST_NOTES_CONDITION = f"d.id IN (SELECT id FROM documents WHERE kind IN ({_IN_KINDS}) ORDER BY id DESC LIMIT {_MAX_NOTES})"
+_LATEST_NOTES_CONDITION = (
+    f"d.id IN (SELECT id FROM documents WHERE kind IN ({_IN_KINDS}) "
+    f"ORDER BY id DESC LIMIT {_MAX_NOTES})"
+)
 _RANKS = {NoteKind.DEAD_END.value: 0, NoteKind.DECISION.value: 1}
 _FAILURE_RANK, _OTHER_RANK = 2, 3
 
