@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -73,6 +74,22 @@ def test_a_write_is_in_the_repository_and_on_record_when_it_returns(
     assert "lamp" in git(world, "show", "--stat", f"refs/heads/{branch}")
     assert world.tip() == moved["new"]
     assert git(world, "fsck", "--strict", "--no-dangling") == ""
+
+
+@pytest.mark.parametrize("count", [1, 120])
+def test_the_repository_needs_no_object_of_the_clone(
+    world: World, clones: Clones, tmp_path: Path, count: int
+) -> None:
+    def work(vault: Vault) -> str:
+        texts = [f"Ship {number} carries {number**9} tonnes." for number in range(count)]
+        return [note(vault, text) for text in texts][-1]
+
+    path = write(world, clones, work)
+    loose_objects = list((world.repository / "objects").glob("??/*"))
+    assert all(file.stat().st_nlink == 1 for file in loose_objects) == (count > 100)
+    shutil.rmtree(tmp_path / "pool")
+    assert git(world, "fsck", "--strict", "--no-dangling") == ""
+    assert f"Ship {count - 1} carries" in git(world, "show", f"main:{path}")
 
 
 def test_a_write_that_a_push_overtakes_is_done_again(world: World, clones: Clones) -> None:

@@ -227,8 +227,19 @@ class StateDatabase:
         return str(rows[0][0]) if rows else ""
 
     def put(self, key: str, value: str) -> None:
-        """Store a text under a key."""
-        self.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        """Store a text under a key, if it is another one."""
+        sql = (
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value "
+            "WHERE value <> excluded.value"
+        )
+        self.execute(sql, (key, value))
+
+    def disable_fsync(self) -> None:
+        """Commit without fsync until the database is closed.
+
+        A killed process then loses nothing, a power failure the last transactions.
+        """
+        self.query("PRAGMA synchronous = NORMAL")
 
     def keep(self, key: str, value: str) -> None:
         """Store a text that can be computed again, unless another process is writing."""

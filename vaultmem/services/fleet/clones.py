@@ -382,6 +382,7 @@ class Clones:
             entry = None
         if entry is None:
             entry = _Opened(open_vault(clone.root, folders=self._folders), record.made, "")
+            entry.vault.state.disable_fsync()  # The remote has all acknowledged writes.
         self._open.pop(name, None)
         self._open[name] = entry  # Most recently used.
         if entry.commit != record.commit:

@@ -290,8 +290,9 @@ def _sync_vault(vault: Vault, progress: Progress | None) -> IndexReport:
                 vault.index.reset()  # Dates change, so all are read again.
             repair_index(vault)
             report = _update(vault, _compare(vault, scan, rules.key), scan_time, progress)
-            vault.state.put("scan", "" if report.is_racy else scan.signature())
-            vault.state.put("note_rules", rules.key)
+            with vault.state.transaction():
+                vault.state.put("scan", "" if report.is_racy else scan.signature())
+                vault.state.put("note_rules", rules.key)
     if vault.state.get("head") != _head_commit(vault):
         with vault.lock_caches():
             _learn_commits(vault)

@@ -134,13 +134,36 @@ class BareGit:
         git._environment = self._environment | variables
         return git
 
-    def copy_objects(self, source: BareGit, new: str, old: str) -> None:
-        """Copy the objects that `new` has and `old` ("" for none) lacks, durably."""
-        revisions = "\n".join([new, *([f"^{old}"] if old else []), ""]).encode()
-        pack = source.run("pack-objects", "-q", "--revs", "--stdout", stdin=revisions)
+    def copy_objects(self, source: BareGit, folder: Path, new: str, old: str) -> None:
+        """Copy the objects that `new` has and `old` ("" for none) lacks, durably.
+
+        `source` can read them in `folder`. Files of single objects there are linked: they are
+        durable, and git never changes them.
+        """
+        revisions = [new, *([f"^{old}"] if old else [])]
+        names = source.run("rev-list", "--objects", "--no-object-names", *revisions, "--").split()
+        if len(names) <= _UNPACK_LIMIT and all(
+            self._link_object(folder, name.decode()) for name in names
+        ):
+            return
+        stdin = "\n".join([*revisions, ""]).encode()
+        pack = source.run("pack-objects", "-q", "--revs", "--stdout", stdin=stdin)
         is_large = int.from_bytes(pack[8:12]) > _UNPACK_LIMIT
         command = ("index-pack", "--stdin") if is_large else ("unpack-objects", "-q")
         self.run(*command, stdin=pack)
+
+    def _link_object(self, folder: Path, name: str) -> bool:
+        """Link the file of an object in `folder`; return whether the object is there now."""
+        file = Path(name[:2], name[2:])
+        own_file = self.repository / "objects" / file
+        try:
+            own_file.parent.mkdir(exist_ok=True)
+            own_file.hardlink_to(folder / file)
+        except FileExistsError:
+            return True
+        except OSError:  # It is packed, or on another disk.
+            return False
+        return True
 
     def count_incoming(self) -> int:
         """Return the size in bytes of the quarantined objects on disk."""
