@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _MAX_COLUMN_CHARS = 60
 
 #: A text that looks like a commit or day; it determines the error if neither is found, nor a note.
-_COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$")
+_COMMIT = re.compile(r"[~^][\d~^]*$|[@^]\{|^@|^:/|[\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$")
 
 
 @offers(REMEMBER)
