@@ -306,15 +306,17 @@ def test_status_counts_the_problems_that_it_does_not_name(run_cli: RunCli, root:
     (root / "nul.md").write_bytes(b"a\0b")
     (root / "latin.md").write_bytes(b"L\xe9tin\n")
     (root / "large.md").write_text("word " * 300_000)
-    for name in ("link", "link2"):
-        (root / f"{name}.md").symlink_to("nowhere")
-    os.mkfifo(root / "pipe.md")
+    (root / "link.md").symlink_to("nowhere")
+    for name in ("pipe", "pipe2"):
+        os.mkfifo(root / f"{name}.md")
+    (root / "notes/odd.md").write_text("---\npinned: perhaps\n---\nx\n")
 
     lines = run_cli("status", cwd=root).out.splitlines()
 
     first = next(n for n, line in enumerate(lines) if line.startswith("problems    6; "))
-    assert lines[first + 1].startswith("  2 notes: it is a symbolic link")
+    assert lines[first + 1].startswith("  2 notes: it is not a regular file")
     assert lines[first + 4] == "  and 2 more"
+    assert "symbolic links: 1" in next(x for x in lines if x.startswith("not notes"))
 
 
 def test_closed_standard_streams_are_like_empty_ones(root: Path) -> None:
