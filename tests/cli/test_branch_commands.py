@@ -90,6 +90,22 @@ CONFLICT: dict[str, Any] = {
 }
 
 
+def test_a_planned_merge_names_the_uncommitted_files_that_prevent_it(root: Path) -> None:
+    write_notes(root, {"notes/b.md": "changed\n"})
+
+    text, plan = (
+        run_here("merge", "side", "--dry-run", *more, cwd=root) for more in ([], ["--json"])
+    )
+    merged = run_here("merge", "side", cwd=root)
+
+    assert (text.code, plan.code, merged.code) == (0, 0, 7)
+    assert text.out.startswith("not merged: 1 file is not committed (notes/b.md); run ")
+    assert merged.err == f"vaultmem: error: {text.out}"
+    assert plan.json["would_merge"] is False
+    assert plan.json["refused"] == text.out.rstrip()
+    assert plan.json["paths"] == ["notes/a.md", "notes/c.md"]
+
+
 @pytest.mark.campaign
 def test_a_merge_tells_what_both_sides_changed(root: Path, run_cli: RunCli) -> None:
     before, refs = look_around(root), list_refs(root)

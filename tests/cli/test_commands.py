@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RunCli
+from conftest import Make, RunCli
 from support import git, hash_tree, write_notes
 
 from vaultmem.core.text.token_count import count_tokens
@@ -257,6 +257,39 @@ def test_help_on_a_full_disk_ends_with_one_line(root: Path) -> None:
     assert done.stderr == ("vaultmem: error: the output is not complete: No space left on device\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [["list"], ["list", "--json"], ["show", "crane"]])
+def test_an_output_that_cannot_be_written_is_named(make_vault: Make, command: list[str]) -> None:
+    root = make_vault({"notes/crane.md": "# Crane\n\nThe crane lifts 40 t.\n"})
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "vaultmem", *command]
+        done = subprocess.run(words, cwd=root, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert done.returncode == 1
+    assert "no note was written: standard output: No space left on device" in done.stderr
+
+
+def test_a_note_that_has_the_name_already_is_not_moved(run_cli: RunCli, make_vault: Make) -> None:
+    root = make_vault({"notes/crane.md": "# Crane\n\nThe crane lifts 40 t.\n"})
+
+    moved = run_cli("mv", "crane", "notes/crane.md", cwd=root)
+    data = run_cli("mv", "crane", "crane", "--json", cwd=root).json
+
+    said = "notes/crane.md has that name already; nothing was changed.\n"
+    assert (moved.code, moved.out, moved.err) == (0, said, "")
+    assert (data["from"], data["to"], data["moved"]) == (*["notes/crane.md"] * 2, False)
+
+
+def test_a_limited_list_counts_all_notes(run_cli: RunCli, make_vault: Make) -> None:
+    root = make_vault({f"notes/{number}.md": f"Pier {number}.\n" for number in range(4)})
+    for number in range(3):
+        assert run_cli("tag", f"notes/{number}.md", "pier", cwd=root).code == 0
+
+    assert run_cli("list", "--tag", "pier", "-n", "2", cwd=root).out.endswith("\n2 of 3 notes\n")
+    assert run_cli("list", "--tag", "pier", "-n", "3", cwd=root).out.endswith("\n3 notes\n")
+    assert len(run_cli("list", "-n", "2", "--json", cwd=root).json["notes"]) == 2
+
+
 def test_long_queries_and_titles_are_printed_truncated(run_cli: RunCli, root: Path) -> None:
     run_cli("remember", "The quay is wet.", "--title", "quay " * 3000, cwd=root)
     run_cli("recall", "quay " * 3000, cwd=root)
@@ -273,15 +306,17 @@ def test_status_counts_the_problems_that_it_does_not_name(run_cli: RunCli, root:
     (root / "nul.md").write_bytes(b"a\0b")
     (root / "latin.md").write_bytes(b"L\xe9tin\n")
     (root / "large.md").write_text("word " * 300_000)
-    for name in ("link", "link2"):
-        (root / f"{name}.md").symlink_to("nowhere")
-    os.mkfifo(root / "pipe.md")
+    (root / "link.md").symlink_to("nowhere")
+    for name in ("pipe", "pipe2"):
+        os.mkfifo(root / f"{name}.md")
+    (root / "notes/odd.md").write_text("---\npinned: perhaps\n---\nx\n")
 
     lines = run_cli("status", cwd=root).out.splitlines()
 
     first = next(n for n, line in enumerate(lines) if line.startswith("problems    6; "))
-    assert lines[first + 1].startswith("  2 notes: it is a symbolic link")
+    assert lines[first + 1].startswith("  2 notes: it is not a regular file")
     assert lines[first + 4] == "  and 2 more"
+    assert "symbolic links: 1" in next(x for x in lines if x.startswith("not notes"))
 
 
 def test_closed_standard_streams_are_like_empty_ones(root: Path) -> None:

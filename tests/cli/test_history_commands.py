@@ -274,6 +274,26 @@ def test_why_names_the_commits_behind_a_fact_and_what_it_replaced(
     assert run_cli("trace", "zeppelin", cwd=root).out.startswith("No fact and no decision")
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_the_old_name_of_a_note_leads_to_the_new_one(
+    run_cli: RunCli, make_vault: Make, is_committed: bool
+) -> None:
+    root = make_vault({"notes/quay.md": "# Quay\n\nThe quay lantern burns whale oil.\n"})
+    run_cli("mv", "notes/quay.md", "notes/port/lantern.md", cwd=root)
+    if is_committed:
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "Move it")
+
+    blamed = run_cli("blame", "notes/quay.md", cwd=root)
+    spread = run_cli("trace", "--spread", "notes/quay.md", cwd=root)
+
+    assert blamed.code == 4
+    if is_committed:
+        commit = git(root, "rev-parse", "--short=7", "HEAD")
+        assert f"in {commit}; its new name is notes/port/lantern.md\n" in blamed.err
+    assert (spread.out, spread.code) == ("notes/port/lantern.md: shown to 0 sessions\n", 0)
+
+
 @pytest.mark.parametrize("command", ["blame", "history", "restore"])
 def test_a_path_out_of_the_vault_is_refused(run_cli: RunCli, root: Path, command: str) -> None:
     more = ["--at", "HEAD"] if command == "restore" else []

@@ -278,4 +278,6 @@ def test_wrong_words_are_told_to_the_doctor_alone(
     root = make_vault(NOTES)
     done = run_cli("hook", *words, stdin=json.dumps({"prompt": ASKED}), cwd=root)
     assert (done.code, done.out, done.err) == (0, "", "")
-    assert "something went wrong" in run_cli("doctor", cwd=root).out
+    told = run_cli("doctor", cwd=root).out
+    assert "something went wrong" in told
+    assert f"`vaultmem {' '.join(['hook', *words])}` is not a hook's command; " in told

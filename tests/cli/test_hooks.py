@@ -255,6 +255,9 @@ def test_trouble_is_kept_for_the_doctor(hook: Hook, run_cli: RunCli, root: Path)
     (root / "vaultmem.yaml").write_text("")
     told = run_cli("doctor", "--vault", root).out
     assert "not JSON" in told
+    assert "  nonsense: `vaultmem hook nonsense` is not a hook's command; correct it in " in told
+    assert "remedy: correct these causes, then remove " in told
+    assert "Error:" not in told
 
 
 def test_no_vault_is_no_trouble(run_cli: RunCli, tmp_path: Path) -> None:

@@ -144,6 +144,28 @@ def test_errors_ask_what_was_meant(pay: Path) -> None:
     assert run_here("recall", "half", "--tag", "money", cwd=pay).err == ""
 
 
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ("Power ^9#Nope", 'Power ^9.md: no heading "Nope"'),
+        ("crew#^gloves", 'notes/pay/crew.md: no heading "^gloves"'),
+        ("Power ^8.md", 'no note is called "Power ^8.md"; did you mean Power ^9?'),
+        ("ferry@pier", 'no note is called "ferry@pier"'),
+        ("power~2", "power~2: no branch, tag or commit is called that"),
+        ("main^{/ferry}", "main^{/ferry}: no branch, tag or commit is called that"),
+    ],
+)
+def test_only_the_form_of_a_commit_is_looked_for_as_a_commit(
+    pay: Path, given: str, error: str
+) -> None:
+    (pay.parent.parent / "Power ^9.md").write_text("# Power\n\nNine watts.\n")
+
+    shown = run_here("show", given, cwd=pay)
+
+    assert (shown.code, shown.out) == (4, "")
+    assert shown.err.startswith(f"vaultmem: error: {error}")
+
+
 def test_a_list_has_columns_and_is_as_wide_as_the_terminal(
     pay: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

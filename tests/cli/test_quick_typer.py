@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from conftest import Make
+from conftest import Make, RunCli
 
 from vaultmem.cli.app import build_commands
 from vaultmem.cli.quick_typer import _CONVERTERS, _PlainParameter, _simplify
@@ -105,6 +105,19 @@ def test_another_release_of_typer_converts_for_itself(make_vault: Make, line: li
         assert (there[0], there[2]) == (out, code), other
         assert there[1][-1:] == ["True"], other
         assert code == 0 or "'-n' / '--limit'" in there[1][-2]
+
+
+@pytest.mark.parametrize("option", [["--at", ""], ["--at="], ["--ref", ""]])
+def test_an_empty_version_is_not_read_as_the_folder(
+    run_cli: RunCli, make_vault: Make, option: list[str]
+) -> None:
+    root = make_vault(NOTES)
+
+    done = run_cli("recall", "gangway", *option, cwd=root)
+
+    assert (done.code, done.out) == (2, "")
+    assert f"'{option[0].strip('=')}': it is empty; name a commit or branch" in done.err
+    assert "ferry.md" in run_cli("recall", "gangway", cwd=root).out
 
 
 def test_a_command_of_a_group_makes_no_other_one() -> None:

@@ -136,6 +136,28 @@ def test_commits_of_the_callers_code_are_in_the_history_of_a_task(
     assert "Commits of the code" not in run_cli(*words, cwd=own).out
 
 
+def test_commits_of_another_project_are_not_in_the_history_of_a_task(
+    make_vault: Make, run_cli: RunCli, root: Path, tmp_path: Path
+) -> None:
+    own, code, other = make_vault(name="own"), root.parent / "code", tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "Paint the hall")
+    run_cli("task", "add", "Mend the pier", "--vault", own, cwd=code)
+    run_cli("session", "start", "--id", "s-1", "--goal", "Mend", "--vault", own, cwd=code)
+    named = ("--session", "s-1", "--vault", own)
+    assert run_cli("task", "update", "mend", "--next", "Count", *named, cwd=code).code == 0
+
+    here, there = (
+        run_cli("task", "history", "mend", "--vault", own, cwd=folder).out
+        for folder in (code, other)
+    )
+
+    assert "Count the planks" in here
+    assert "Commits of the code" not in there
+    assert "## Next" in there
+
+
 @pytest.mark.campaign
 def test_a_family_is_what_follows_one_another(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)

@@ -319,6 +319,18 @@ def test_a_killed_import_leaves_nothing_or_all(
         assert not {"import", "import.kept"} & set(os.listdir(home / "state/vaultmem"))
 
 
+def test_a_repository_of_its_own_is_named_as_one(
+    make_vault: Make, opened: Open, tmp_path: Path
+) -> None:
+    root = make_vault(NOTES)
+    git(root, "init", "-q", "other")
+    (root / "other/a.md").write_text("x\n")
+
+    skipped = export_archive(opened(root), tmp_path / "a.tar.gz").skipped
+
+    assert skipped == {"other": "a repository of its own"}
+
+
 def test_writers_wait_while_an_archive_is_made(
     make_vault: Make, opened: Open, tmp_path: Path
 ) -> None:

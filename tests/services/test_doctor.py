@@ -482,6 +482,30 @@ def test_limits_of_disk_and_watching_are_told(
     assert check_watch_limit(vault, tmp_path / "none").verdict is OK
 
 
+@pytest.mark.parametrize(
+    ("text", "told", "remedy"),
+    [
+        ("---\ntitle: Tide\nText.\n", "is never closed", "add a line `---` after the last prop"),
+        ("---\na: &x 1\nb: *x\n---\nText.\n", "uses anchors", "correct the frontmatter in an "),
+        ("---\na: 1\nb: [c\n---\nText.\n", "notes/x.md:4: ", "correct the line that is named, in"),
+    ],
+)
+def test_only_a_remedy_for_a_named_line_speaks_of_a_line(
+    make_vault: Make, opened: Open, text: str, told: str, remedy: str
+) -> None:
+    check = find_only(opened(make_vault({**NOTES, "notes/x.md": text})), "notes in doubt")
+    assert told in check.paths[0]
+    assert check.remedy.startswith(remedy)
+
+
+def test_a_pipe_named_like_a_note_is_replaced(make_vault: Make, opened: Open) -> None:
+    root = make_vault(NOTES)
+    os.mkfifo(root / "pipe.md")
+    check = examine(opened(root))["notes"]
+    assert check.paths == ("pipe.md: it is not a regular file",)
+    assert check.remedy == "replace it by a regular file, or remove it"
+
+
 def test_hidden_and_ignored_places_are_named(make_vault: Make, opened: Open) -> None:
     root = make_vault({**NOTES, ".hidden/a.md": "a\n", "old/b.md": "b\n", "build/c.md": "c\n"})
     (root / "vaultmem.yaml").write_text("ignore: old\n")

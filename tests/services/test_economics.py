@@ -76,6 +76,21 @@ def test_what_is_pinned_and_packs_without_a_question_are_no_signal(vault: Vault)
     assert (stats.packs.calls, stats.packs.empty, stats.most) == (1, 0, ())
 
 
+def test_the_most_frequent_question_without_an_answer_comes_first(
+    vault: Vault, run_cli: RunCli
+) -> None:
+    for query in ("zeppelin", "quokka", "Quokka ", "balloon"):
+        run_cli("recall", query, "--vault", vault.root)
+
+    found_nothing = run_cli("stats", "--vault", vault.root, "--json").json["found_nothing"]
+
+    assert [tuple(each.values()) for each in found_nothing] == [
+        ("Quokka ", 2),
+        ("balloon", 1),
+        ("zeppelin", 1),
+    ]
+
+
 @pytest.mark.campaign
 def test_recent_tells_what_was_shown_to_whom_and_when(
     vault: Vault, opened: Open, run_cli: RunCli

@@ -114,9 +114,12 @@ def test_documents_that_are_not_utf8_are_taken_in_as_notes_are_read(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# A\n\nkey AKIAIOSFODNN7EXAMPLE\n", "looks like a credential"),
-        ("# A\n\n" + "x" * 1_100_000, "over 1 MiB"),
-        ("\n", "no text to import"),
+        (
+            "# A\n\n\nkey AKIAIOSFODNN7EXAMPLE\n",
+            r"section at line 5 has .* looks like a credential",
+        ),
+        ("# A\n\n" + "x" * 1_100_000, "section at line 5 is over 1 MiB"),
+        ("\n", "no text to import; `vaultmem reference --remove book` removes the source"),
     ],
 )
 def test_bad_document_is_refused_whole(vault: Vault, text: str, message: str) -> None:
@@ -128,7 +131,7 @@ def test_bad_document_is_refused_whole(vault: Vault, text: str, message: str) ->
 
 def test_a_refused_document_from_a_pipe_has_a_name(vault: Vault) -> None:
     file = SourceFile("", "", "key AKIAIOSFODNN7EXAMPLE\n")
-    with pytest.raises(RefusedError, match=r"^standard input, from line \d: this looks like"):
+    with pytest.raises(RefusedError, match=r"^standard input: the section at line 1 has .* \(aws"):
         prime_source(vault, "pipe", [file])
 
 

@@ -14,6 +14,7 @@ from support import git, hash_tree, held_by_thread, lock_git, write_notes
 import vaultmem
 from vaultmem import Memory, Vault, remember, save_checkpoint, sync_vault
 from vaultmem.errors import PendingError
+from vaultmem.services.health.doctor import examine_vault
 from vaultmem.services.health.status import GitStatus, Uncommitted, read_status
 from vaultmem.services.watching.lease import hold_watch
 
@@ -85,18 +86,21 @@ def test_problems_and_files_that_are_no_notes_are_counted(make_vault: Make, open
     )
     (root / "vaultmem.yaml").write_text("ignore: drafts\n")
     (root / "link.md").symlink_to("notes/tide.md")
+    git(root, "init", "-q", "other")
     found = read_status(opened(root))
 
     assert {path for path, _ in found.problems} == {
-        *("notes/latin.md", "notes/binary.md", "link.md", "notes/odd.md", "notes/tide.md"),
+        *("notes/latin.md", "notes/binary.md", "notes/odd.md", "notes/tide.md"),
     }
     assert found.skipped_files == {
-        "it contains NUL bytes, so it is not text": 1,
-        "it is a symbolic link": 1,
-        "hidden by name": 1,
+        "symbolic links": 1,
+        "repositories of their own": 1,
+        "hidden": 1,
         "ignored by vaultmem.yaml": 1,
-        "a folder of templates, transcripts or media": 1,
+        "folders of templates or media": 1,
     }
+    passed_over = next(x for x in examine_vault(opened(root)) if x.name == "not looked into")
+    assert "link.md  (symbolic links)" in passed_over.paths
 
 
 @pytest.mark.parametrize("state", ["detached", "unborn", "no git", "merging"])

@@ -339,9 +339,9 @@ def reference(
 ) -> None:
     """Import reference material, one note for each heading.
 
-    Run again, it changes, adds and removes just what changed in the source. A note that was
-    edited here stays as it is; --overwrite takes the source's version. Without FILE, it lists the
-    sources; with --source NAME, the notes of one.
+    If you run it again, it adds, changes and removes only what the source added, changed and
+    removed. A note that was edited here stays as it is, unless you add --overwrite. Without FILE,
+    it lists the sources. With --source NAME alone, it lists the notes of that source.
 
     Examples:
       vaultmem reference ../manual.md --source scanner-manual

@@ -23,7 +23,7 @@ from vaultmem.core.hook_payload import (
     render_answer,
     write_payload,
 )
-from vaultmem.errors import NoVaultError
+from vaultmem.errors import NoVaultError, RefusedError, VaultError
 
 if TYPE_CHECKING:
     from vaultmem.vault import Vault
@@ -49,10 +49,17 @@ def answer_plainly(arguments: list[str]) -> int | None:
     read = read_words(words, _VALUES, {"--wait": "wait"})
     if read is None or len(read[0]) != 2 or read[0][0] != "hook":
         vaults = words[words.index("--vault") + 1 :][:1] if "--vault" in words else []
-        _keep("".join(vaults), "hook", ValueError(f"not understood: {' '.join(arguments)}"))
+        _keep("".join(vaults), "hook", _reject(" ".join(arguments)))
     else:
         run(lambda: answer_hook(read[0][1], **read[1]))
     return 0
+
+
+def _reject(words: str) -> RefusedError:
+    return RefusedError(
+        f"`vaultmem {words}` is not a hook's command; correct it in the client's settings; "
+        "`vaultmem hook --help` lists the events and formats"
+    )
 
 
 def _split(word: str) -> list[str]:
@@ -79,7 +86,10 @@ def answer_hook(
 
 
 def _answer(event: str, form: str, wait: bool, vault: str, agent: str) -> str:
-    hook_event, shape = HookEvent(event), HookFormat(form) if form else None
+    try:
+        hook_event, shape = HookEvent(event), HookFormat(form) if form else None
+    except ValueError:
+        raise _reject(f"hook {event}{form and f' --format {form}'}") from None
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(MAX_INPUT + 1)
     payload = parse_payload(data)
     if hook_event in _DETACHED and not wait:
@@ -156,6 +166,7 @@ def _keep(vault: str, event: str, error: Exception) -> None:
         from vaultmem.storage.session_table import log_error
 
         folder = CommandContext(vault).open().state_folder
-        log_error(folder, event, f"{type(error).__name__}: {error}")
+        kind = "" if isinstance(error, VaultError) else f"{type(error).__name__}: "
+        log_error(folder, event, f"{kind}{error}")
     except Exception:  # noqa: BLE001  Nor must these errors stop the agent.
         return

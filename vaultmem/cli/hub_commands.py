@@ -272,7 +272,7 @@ def log(
     ] = "",
     refused: Annotated[bool, typer.Option("--refused", help="Only rejections.")] = False,
     since: Annotated[
-        str, typer.Option("--since", metavar="WHEN", help="Only from this day or time on.")
+        str, typer.Option("--since", metavar="DATE", help="Only from this day or time on.")
     ] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Entries at most.")] = 50,
     hub: HubOption = "",

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _MAX_COLUMN_CHARS = 60
 
 #: A text that looks like a commit or day; it determines the error if neither is found, nor a note.
-_COMMIT = re.compile(r"[~^:@\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$")
+_COMMIT = re.compile(r"[~^][\d~^]*$|[@^]\{|^@|^:/|[\x00-\x1f]|^-|^HEAD|^[\d./-]+$|^[0-9a-f]{7,40}$")
 
 
 @offers(REMEMBER)
@@ -122,7 +122,8 @@ def list_(
     from vaultmem.services.search.vault_set import look
 
     vaults = open_several(context, vault, all_vaults, alone=True)
-    records = list_of([look(each, context.at) for each in vaults], request)
+    matches = list_of([look(each, context.at) for each in vaults], request._replace(limit=0))
+    records = matches[: request.limit or None]
     if context.as_json:
         emit_json(LIST.data(records))
         return
@@ -140,7 +141,8 @@ def list_(
         lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _MAX_COLUMN_CHARS)
     for line in lines:
         print_line(truncate_to_terminal(line.rstrip()))
-    print_line(pluralize(len(records), "note"))
+    limited = f"{len(records):,} of " if len(records) < len(matches) else ""
+    print_line(limited + pluralize(len(matches), "note"))
     if not records:
         warn_unmatched(vaults, request.only.make_filter())
 

@@ -21,9 +21,24 @@ if TYPE_CHECKING:
 _COLOURS = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
 
+@contextlib.contextmanager
+def _naming_output() -> Iterator[None]:
+    """Add the name of standard output, which Python does not, to its errors."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = "standard output"
+        raise
+
+
+def _write(text: str) -> None:
+    with _naming_output():
+        sys.stdout.write(text)
+
+
 def print_line(text: str = "") -> None:
     """Print text without control characters."""
-    sys.stdout.write("\n".join(map(clean_text, text.split("\n"))) + "\n")
+    _write("\n".join(map(clean_text, text.split("\n"))) + "\n")
 
 
 def print_raw(text: str) -> None:
@@ -31,9 +46,10 @@ def print_raw(text: str) -> None:
     if sys.stdout.isatty():
         print_line(text.rstrip("\n"))
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-        sys.stdout.buffer.flush()
+        with _naming_output():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
 
 
 def truncate_to_terminal(line: str) -> str:
@@ -146,7 +162,7 @@ def emit_json(value: Any) -> None:
     if _behind and isinstance(plain, dict):
         plain = {**plain, "behind": _behind}
     indent = 2 if sys.stdout.isatty() else None
-    print(json.dumps(plain, indent=indent, ensure_ascii=False, allow_nan=False))
+    _write(json.dumps(plain, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def paint(text: str, style: str) -> str:
@@ -162,7 +178,7 @@ def paint(text: str, style: str) -> str:
 
 def print_styled(text: str, style: str, rest: str = "") -> None:
     """Print a cleaned line whose first part has a style."""
-    sys.stdout.write(paint(one_line(text), style) + one_line(rest) + "\n")
+    _write(paint(one_line(text), style) + one_line(rest) + "\n")
 
 
 def print_lines(lines: Iterable[Line]) -> None:

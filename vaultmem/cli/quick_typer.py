@@ -118,12 +118,15 @@ class PlainCommand(HelpPage, TyperCommand):
                 offer_values(ctx, param)
         given = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except _UsageError as error:
             name = getattr(error, "option_name", None)
             if name and any(" " in arg and arg.startswith(name) for arg in given):
                 error.message += "; put `--` before a text that begins with a dash"
             raise
+        if not ctx.resilient_parsing:
+            _reject_empty(ctx, self)
+        return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with paths resolved from the caller's folder."""
@@ -157,6 +160,16 @@ def _reject_twice(ctx: Any, command: Any, args: list[str]) -> None:
             "(recall, pack and list take several)",
             ctx=ctx,
         )
+
+
+def _reject_empty(ctx: Any, command: Any) -> None:
+    """Reject an empty --at or --ref, as from an unset variable; the folder would be read."""
+    for param in command.params:
+        is_empty = param.name in {"at", "ref"} and ctx.params.get(param.name) == ""
+        if is_empty and ctx.get_parameter_source(param.name).name == "COMMANDLINE":
+            raise BadParameter(
+                "it is empty; name a commit or branch, or leave it out", ctx=ctx, param=param
+            )
 
 
 def add_commands(app: Typer, *commands: Callable[..., None]) -> None:

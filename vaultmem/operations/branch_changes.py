@@ -229,7 +229,7 @@ def _planned_lines(plan: MergeReport) -> Iterator[Line]:
         yield Line(f"{text}; nothing would be merged.")
     elif plan.problem:
         yield from conflict_lines(plan.conflicts)
-        yield Line(f"Nothing would be merged. {plan.problem}")
+        yield Line(one_line(plan.problem))
     else:
         yield Line("would merge  ", "yellow", f"{plan.source.name} into {plan.target_branch}")
         yield from (Line(f"  {one_line(path)}") for path in plan.paths)

@@ -86,9 +86,9 @@ class Filters(NamedTuple):
         str, Arg("Only notes of this session.", most=200, metavar="ID", excused=_RARE)
     ] = ""
     since: Annotated[
-        str, Arg("Only notes written then or later (2026-10-01).", most=40, metavar="WHEN")
+        str, Arg("Only notes written then or later (2026-10-01).", most=40, metavar="DATE")
     ] = ""
-    until: Annotated[str, Arg("Only notes written then or earlier.", most=40, metavar="WHEN")] = ""
+    until: Annotated[str, Arg("Only notes written then or earlier.", most=40, metavar="DATE")] = ""
     path: Annotated[
         tuple[str, ...],
         Arg(

@@ -199,7 +199,7 @@ def _rename_data(result: RenameResult) -> dict[str, Any]:
     return {
         "from": result.rename.old,
         "to": result.rename.new,
-        "moved": not result.is_dry,
+        "moved": not result.is_dry and result.rename.old != result.rename.new,
         "finished_earlier": False,  # Renames are never left half done.
         "links": _edits_data(result.rename.edits),
         "untrusted": result.rename.untrusted,
@@ -207,6 +207,9 @@ def _rename_data(result: RenameResult) -> dict[str, Any]:
 
 
 def _rename_lines(result: RenameResult, _: Any) -> Iterator[Line]:
+    if result.rename.old == result.rename.new:
+        yield Line(f"{one_line(result.rename.old)} has that name already; nothing was changed.")
+        return
     text = f"{result.rename.old} -> {result.rename.new}"
     yield Line("would move  " if result.is_dry else "moved  ", "green", text)
     yield from edit_lines(result.rename.edits)

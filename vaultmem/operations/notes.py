@@ -194,7 +194,7 @@ def _sources_lines(sources: Sequence[PrimedSource], _: Any) -> Iterator[Line]:
         facts += [f"{count:,} {name}" for count, name in counts if count]
         yield Line(f"{one_line(each.name):<{width}}  {'  '.join(facts)}")
     if not sources:
-        yield Line("No reference material; `vaultmem reference FILE --source NAME` takes some in.")
+        yield Line("No reference material; `vaultmem reference FILE --source NAME` imports FILE.")
 
 
 def list_source_notes(

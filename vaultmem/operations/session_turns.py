@@ -45,10 +45,10 @@ def search(
     ] = "",
     since: Annotated[
         str,
-        Arg("Only turns then or later (2026-10-01).", _UNLISTED_ARGUMENT, most=40, metavar="WHEN"),
+        Arg("Only turns then or later (2026-10-01).", _UNLISTED_ARGUMENT, most=40, metavar="DATE"),
     ] = "",
     until: Annotated[
-        str, Arg("Only turns then or earlier.", _UNLISTED_ARGUMENT, most=40, metavar="WHEN")
+        str, Arg("Only turns then or earlier.", _UNLISTED_ARGUMENT, most=40, metavar="DATE")
     ] = "",
     limit: Annotated[
         int, at_most("Sessions and turns at most.  [default: 10]", 100)._replace(excused=BUDGETED)

@@ -146,7 +146,7 @@ def recent(
     from_session: Annotated[
         str, Arg("Only what this session was shown.", most=200, metavar="ID", excused=_RARE)
     ] = "",
-    since: Annotated[str, Arg("Only then or later (2026-10-01).", most=40, metavar="WHEN")] = "",
+    since: Annotated[str, Arg("Only then or later (2026-10-01).", most=40, metavar="DATE")] = "",
     says: Annotated[
         str | None,
         Arg(

@@ -184,20 +184,23 @@ def _enter_folder(folder: str, path: str, scan: Scan, pending: list[tuple[str, s
     if path in NOT_NOTES or ("/" not in path and is_template_folder(path)):
         scan.skipped.set_aside.append(f"{escape_bytes(path)}/")
     if os.path.lexists(os.path.join(folder, ".git")):
-        scan.unsafe[escape_bytes(path)] = "it is a git repository of its own"
+        scan.unsafe[escape_bytes(path)] = OWN_REPOSITORY
     elif path not in {"transcripts", "media"}:
         pending.append((folder, path + "/"))
 
 
 def _reject_entry(entry: os.DirEntry[str], path: str, is_note: bool, scan: Scan) -> None:
     if entry.is_symlink():
-        scan.unsafe[escape_bytes(path)] = "it is a symbolic link"
+        scan.unsafe[escape_bytes(path)] = LINK
     elif is_note:
         scan.unsafe[escape_bytes(path)] = "it is not a regular file"
 
 
 #: The start of the reason for a note that is too large to read.
 TOO_LARGE_PREFIX = "it is larger than"
+
+#: The reasons for folders and files that are never read, and need no repair.
+OWN_REPOSITORY, LINK = "it is a git repository of its own", "it is a symbolic link"
 
 
 def count_folders(root: Path, limit: int) -> int:

@@ -30,8 +30,11 @@ _REPAIRS = (
     ("conflict markers", "remove the markers in an editor"),
     ("its text is", "save it as UTF-8 with `iconv` or an editor"),
     ("NUL bytes", "save it as text"),
-    ("frontmatter", "correct the line that is named in an editor"),
-    ("", "correct what is named in an editor"),
+    ("never closed", "add a line `---` after the last property"),
+    (_YAML, "correct the line that is named, in an editor"),
+    ("frontmatter", "correct the frontmatter in an editor"),
+    ("not a regular file", "replace it by a regular file, or remove it"),
+    ("", "correct what is named, in an editor"),
 )
 
 

@@ -197,7 +197,8 @@ def _list_files(vault: Vault) -> set[str]:
         command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--full-name")
         pathspec = ("--", vault.history.prefix) if vault.history.prefix else ()
         output = vault.history.git.run(*command, *pathspec).split("\0")
-        paths |= {path.removeprefix(vault.history.prefix) for path in output if path}
+        names = (path.removeprefix(vault.history.prefix) for path in output)
+        paths |= {name.removesuffix("/") for name in names if name}  # `other/` is a repository.
     return paths
 
 

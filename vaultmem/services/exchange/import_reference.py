@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -168,19 +169,21 @@ def _name_all(vault: Vault, source: str, files: list[SourceFile]) -> list[Primed
             notes[note.path] = note
     if not notes:
         raise RefusedError(
-            f"{source}: no text to import; `vaultmem reference --remove` removes one"
+            f"{source}: no text to import; `vaultmem reference --remove {shlex.quote(source)}` "
+            "removes the source"
         )
     return list(notes.values())
 
 
 def _check(vault: Vault, name: str, note: PrimedNote) -> None:
     if len(note.body.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES - 4096:
-        raise RefusedError(f"{name}, line {note.line}: over 1 MiB under one heading; divide it")
-    for leak in scan_note_text(vault, note.path, f"{note.title}\n{note.body}"):
-        line = note.line + max(leak.line - 1, 0)
         raise RefusedError(
-            f"{name or 'standard input'}, from line {line}: "
-            f"this looks like a credential ({leak.rule}); {HOW_TO_ALLOW}"
+            f"{name or 'standard input'}: the section at line {note.line} is over 1 MiB; divide it"
+        )
+    for leak in scan_note_text(vault, note.path, f"{note.title}\n{note.body}"):
+        raise RefusedError(
+            f"{name or 'standard input'}: the section at line {note.line} has a text that looks "
+            f"like a credential ({leak.rule}); {HOW_TO_ALLOW}"
         )
 
 

@@ -27,7 +27,7 @@ from vaultmem.services.views.update_index import (
 )
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.lock import READER
-from vaultmem.storage.scan_files import TOO_LARGE_PREFIX
+from vaultmem.storage.scan_files import LINK, OWN_REPOSITORY, TOO_LARGE_PREFIX
 from vaultmem.vault import Vault
 
 # Check the notes: readable, unambiguous and findable.
@@ -42,8 +42,6 @@ _CONFLICT_COPY_NAME = re.compile(
 #: The check that is reported first unless it is ok.
 DOUBTFUL = "notes in doubt"
 
-_OWN_REPOSITORY = "it is a git repository of its own"
-_LINK = "it is a symbolic link"
 _ODD_NAME = "its name is not UTF-8"
 
 
@@ -65,7 +63,7 @@ def check_doubtful(vault: Vault, fix: bool) -> Check:
 
 def check_notes(vault: Vault) -> Check:
     """Report notes that are not read, or only partly."""
-    other_reasons = (TOO_LARGE_PREFIX, _OWN_REPOSITORY, _LINK, _ODD_NAME)
+    other_reasons = (TOO_LARGE_PREFIX, OWN_REPOSITORY, LINK, _ODD_NAME)
     unread_notes = [
         (path, reason)
         for path, reason in vault.manifest.unread()
@@ -173,8 +171,8 @@ def check_passed_over(vault: Vault) -> Check:
         ("hidden", [path for path in skipped.hidden if path.lower().endswith(endings)]),
         ("ignored by vaultmem.yaml", skipped.ignored),
         *skipped.others.items(),
-        ("repositories of their own", [p for p, reason in unsafe if reason == _OWN_REPOSITORY]),
-        ("symbolic links", [path for path, reason in unsafe if reason == _LINK]),
+        ("repositories of their own", [p for p, reason in unsafe if reason == OWN_REPOSITORY]),
+        ("symbolic links", [path for path, reason in unsafe if reason == LINK]),
     )
     counts = ", ".join(f"{kind}: {len(paths):,}" for kind, paths in groups if paths)
     paths = tuple(f"{path}  ({kind})" for kind, group in groups for path in group)

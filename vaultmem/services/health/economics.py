@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -81,8 +82,8 @@ class SessionSums(NamedTuple):
 class Stats(NamedTuple):
     """The vault's usage on this machine.
 
-    `failed` are queries without hits and their counts, the latest first. `most` are the notes shown
-    most often here, `never` those shown on no machine.
+    `failed` are queries without hits and their counts, the most frequent first. `most` are the
+    notes shown most often here, `never` those shown on no machine.
     """
 
     notes: int
@@ -164,16 +165,16 @@ def _open_signals(vault: Vault) -> SignalStore:
 
 
 def _failed(vault: Vault, calls: Iterable[LoggedQuery]) -> tuple[tuple[str, int], ...]:
-    """Return the queries without hits, newest first, in their latest wording."""
-    counts: dict[str, int] = {}
+    """Return the queries without hits in their latest wording, most frequent, then newest first."""
+    counts: Counter[str] = Counter()
     wordings: dict[str, str] = {}
     for call in calls:
         is_shown = vault.view.project is None or _is_own(vault, call)
         if is_shown and call.query.strip() and not call.found:
             name = " ".join(call.query.split()).casefold()
-            counts[name] = counts.get(name, 0) + 1
+            counts[name] += 1
             wordings.setdefault(name, call.query)
-    return tuple((wordings[name], count) for name, count in counts.items())
+    return tuple((wordings[name], count) for name, count in counts.most_common())
 
 
 def read_pack_sizes(

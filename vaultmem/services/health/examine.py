@@ -455,7 +455,7 @@ def check_hooks(vault: Vault) -> Check:
         Verdict.WARNING,
         f"{pluralize(len(rows), 'time')} something went wrong, last {rows[-1].partition('  ')[0]}",
         tuple(reversed(rows)),
-        f"correct what they state, and remove {file}",
+        f"correct these causes, then remove {file}",
     )
 
 

@@ -31,6 +31,7 @@ from vaultmem.storage.git.log import Commit
 from vaultmem.storage.git.maintenance import is_git_installed
 from vaultmem.storage.git.setup import read_kept_out
 from vaultmem.storage.journal import Author, Owner
+from vaultmem.storage.scan_files import LINK, OWN_REPOSITORY
 from vaultmem.storage.views import PROPOSED, UNMERGED, View
 from vaultmem.vault import Vault
 
@@ -79,7 +80,7 @@ class VaultStatus(NamedTuple):
 
     Each of `invalid_notes` has its reason. `sync` counts changes since the last index run.
     `proposed` counts preferences that wait for the owner, `to_decide` the decisions in `review` by
-    kind. `skipped_files` counts files that are not notes, by reason. `settings_problem` is why
+    kind. `skipped_files` counts what is skipped on purpose, by reason. `settings_problem` is why
     vaultmem.yaml cannot be read, `sync_problem` why the index could not be updated, `trust_problem`
     where else the repository is trusted.
     """
@@ -139,7 +140,11 @@ def read_status(
         ),
         invalid_notes=(doubtful := tuple(vault.manifest.in_doubt())),
         trust_problem=_describe_trust(vault),
-        problems=tuple(each for each in vault.manifest.problems() if each not in doubtful),
+        problems=tuple(
+            each
+            for each in vault.manifest.problems()
+            if each not in doubtful and each[1] not in {OWN_REPOSITORY, LINK}
+        ),
         skipped_files=_count_passed_over(vault) if has_settings else {},
     )
 
@@ -224,11 +229,13 @@ def _group(owners: Mapping[str, Owner]) -> tuple[Uncommitted, ...]:
 
 
 def _count_passed_over(vault: Vault) -> dict[str, int]:
-    """Return the number of files that are not searchable notes, by reason."""
+    """Return the number of files and folders that are skipped on purpose, by reason."""
     skipped = find_skipped_files(vault)
-    counts = Counter(problem.partition(" (")[0] for _, problem in vault.manifest.unread())
-    counts["hidden by name"] = len(skipped.hidden)
+    reasons = [reason for _, reason in vault.manifest.unread()]
+    counts = Counter({reason: len(paths) for reason, paths in skipped.others.items()})
+    counts["symbolic links"] = reasons.count(LINK)
+    counts["repositories of their own"] = reasons.count(OWN_REPOSITORY)
+    counts["hidden"] = len(skipped.hidden)
     counts["ignored by vaultmem.yaml"] = len(skipped.ignored)
-    counts["a folder of templates, transcripts or media"] = len(skipped.set_aside)
-    counts.update({reason: len(paths) for reason, paths in skipped.others.items()})
+    counts["folders of templates or media"] = len(skipped.set_aside)
     return {reason: count for reason, count in counts.most_common() if count}

@@ -22,7 +22,7 @@ from vaultmem.core.text.paths import is_note_name, parse_note_path
 from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.ownership import find_line_authors, read_pending
 from vaultmem.services.history.commits import find_commit, locate_note, resolve_commit
-from vaultmem.services.history.diff import FileOperation, compare_files
+from vaultmem.services.history.diff import FileOperation, compare_files, find_present
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.resolve_names import describe_several
 from vaultmem.storage.files import UnsafeFileError, read_file
@@ -160,7 +160,7 @@ _MAX_MOVES = 8
 
 
 def describe_removal(vault: Vault, address: str) -> str:
-    """Return a message on who removed a note, when, why and how to restore it; or ""."""
+    """Return a message on who renamed or removed a note, when, why and how to read it; or ""."""
     try:
         trace = trace_note(vault, address, 1)
     except (NoteNotFoundError, RefusedError):
@@ -168,10 +168,15 @@ def describe_removal(vault: Vault, address: str) -> str:
     removal = next((v for v in trace.versions if v.operation.file.op is ChangeOp.REMOVE), None)
     if removal is None or removal.commit is None:
         return ""
-    commit = removal.commit
+    commit, name = removal.commit, removal.commit.commit[:7]
+    new_path = find_present(vault, commit.parents[0], trace.path)
+    if new_path != trace.path:
+        return (
+            f"{trace.path}: {removal.author} renamed it on {commit.time[:10]} in {name}; "
+            f"its new name is {new_path}"
+        )
     lines = commit.prose.splitlines()
     reason = next((w for line in lines if (w := _find_reason(line, trace.path))), "no reason given")
-    name = commit.commit[:7]
     return (
         f"{trace.path}: {removal.author} removed it on {commit.time[:10]} in {name}: {reason}; "
         f"`vaultmem restore {shlex.quote(trace.path)} --at {name}~` brings it back"

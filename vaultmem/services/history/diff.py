@@ -281,7 +281,7 @@ def locate_past(vault: Vault, commit: str, address: str) -> PastNote:
         if past_note := _trace_back(vault, commit, address):
             return past_note
         raise
-    return PastNote(name, heading, entry, _find_present(vault, commit, name))
+    return PastNote(name, heading, entry, find_present(vault, commit, name))
 
 
 def find_uncommitted(vault: Vault, pending: PendingFiles) -> dict[str, str]:
@@ -305,7 +305,7 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _find_present(vault: Vault, commit: str, path: str) -> str:
+def find_present(vault: Vault, commit: str, path: str) -> str:
     """Return the present path of a note of a commit: each removal can be a rename."""
     history, start, branch = vault.history, commit, find_commit(vault)
     end = branch or history.head().commit

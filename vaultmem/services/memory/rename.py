@@ -87,8 +87,8 @@ def rename_note(vault: Vault, address: str, new: str) -> Rename:
         rename = plan_rename(change.seen, address, new)
         if rename.old != rename.new:
             _build_changes(change, rename)
-        subject = format_pair("mv", rename.old, " to ", rename.new)
-        change.leave(Event("write", subject, vault.author, intent="refine"))
+            subject = format_pair("mv", rename.old, " to ", rename.new)
+            change.leave(Event("write", subject, vault.author, intent="refine"))
         return rename
 
     with vault.lock():

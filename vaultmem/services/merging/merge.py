@@ -15,7 +15,13 @@ from vaultmem.core.notes.rewrite_links import apply_edits, plan_edits
 from vaultmem.core.similarity.canonical import canonical_form
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.paths import PINNED_FILES, fold, note_context
-from vaultmem.errors import ConflictError, MergeConflictError, NoteNotFoundError, RefusedError
+from vaultmem.errors import (
+    ConflictError,
+    MergeConflictError,
+    NoteNotFoundError,
+    PendingError,
+    RefusedError,
+)
 from vaultmem.services.changes.commit import draft_event
 from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.operation import Transaction, operate
@@ -76,8 +82,12 @@ def merge_branch(vault: Vault, name: str, joins: bool = False) -> MergeReport:
     return operate(vault, "nothing was merged", work)
 
 
-def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
+def plan_merge(
+    vault: Vault, name: str, joins: bool = False, commits_first: bool = False
+) -> MergeReport:
     """Return the result of a merge without changing a branch or file.
+
+    With `commits_first`, the caller would commit uncommitted changes before it merges.
 
     Raises:
         RefusedError, NoteNotFoundError: as for `merge_branch`.
@@ -94,7 +104,13 @@ def plan_merge(vault: Vault, name: str, joins: bool = False) -> MergeReport:
             draft, merge = draft_merge(vault, ours, source, branch, joins)
         except MergeConflictError as error:
             return MergeReport(source, branch, conflicts=error.conflicts, problem=str(error))
-        return merge.report("", _plan_moves(vault, draft, ours)[0])
+        report = merge.report("", _plan_moves(vault, draft, ours)[0])
+        try:
+            if not (commits_first or find_branch(vault)):
+                check_clean(vault, "merged")
+        except PendingError as error:
+            return report._replace(problem=str(error))
+        return report
 
     return operate(vault, "nothing was merged", work)._replace(is_plan=True)
 

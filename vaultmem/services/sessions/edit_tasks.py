@@ -189,7 +189,8 @@ def collect_task(vault: Vault, task: Task) -> list[TaskEntry]:
     names = [*task.sessions, *(Path(p).stem for p in sources if p.startswith("sessions/"))]
     sessions = read_sessions(vault, names)
     entries += collect_sessions(vault, sessions)
-    return [*entries, *collect_commits(vault, sessions)]
+    project = read_note(vault, PurePosixPath(task.path)).project
+    return [*entries, *collect_commits(vault, sessions, project)]
 
 
 def collect_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
@@ -213,10 +214,15 @@ def collect_sessions(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntr
     return entries
 
 
-def collect_commits(vault: Vault, sessions: Sequence[Session]) -> list[TaskEntry]:
-    """Return the newest commits of the code repository, and the sessions' commits in the vault."""
+def collect_commits(
+    vault: Vault, sessions: Sequence[Session], project: str = ""
+) -> list[TaskEntry]:
+    """Return the newest commits of the code repository, and the sessions' commits in the vault.
+
+    The caller's repository is left out if the sessions or `project` belong to other ones.
+    """
     entries = []
-    for commit in _code_commits(vault):
+    for commit in _code_commits(vault) if _is_here(vault, sessions, project) else ():
         text = f"{commit.commit[:7]} {commit.day} {commit.subject} ({commit.author})"
         entries.append(TaskEntry(ViewPart.CODE, 5, one_line(text), commit.commit, commit.at))
     ids = frozenset(session.facts.id for session in sessions)
@@ -288,6 +294,14 @@ def _code_commits(vault: Vault) -> list[FileCommit]:
         return list_recent(git, _COMMITS) if git is not None else []
     except VaultError:
         return []
+
+
+def _is_here(vault: Vault, sessions: Sequence[Session], project: str) -> bool:
+    known = [each.facts for each in sessions if each.facts.workspace or each.facts.project]
+    if vault.config.code_repository or not (known or project):
+        return True
+    place = find_place(vault)
+    return any(map(place.has, known)) or bool(project and project == place.project)
 
 
 def _code_folder(vault: Vault) -> Path | None:

@@ -174,6 +174,10 @@ class VaultWrites:
         commit = written.commit
         return self._present.get((commit.commit, written.path), "") if commit else written.path
 
+    def find_renamed(self, path: str) -> str:
+        """Return the current path of the last note that a commit had at a path, or ""."""
+        return next((now for (_, old), now in self._present.items() if old == path), "")
+
     def list_written(self, is_author: IsAuthor, commit: str = "") -> Iterator[Written]:
         """Yield the changes of authors that match, oldest first, optionally of one commit only."""
         for each, changes in reversed(self.commits):
@@ -293,7 +297,11 @@ class _Search:
                 self._add_written(each)
             return f"session {session}", is_own
         with contextlib.suppress(NoteNotFoundError, RefusedError):
-            note = read_note(first.vault, resolve_address(first.vault, target)[0])
+            try:
+                path = resolve_address(first.vault, target)[0]
+            except NoteNotFoundError:
+                path = resolve_address(first.vault, first.find_renamed(target))[0]
+            note = read_note(first.vault, path)
             self._created["", str(note.path)] = ("", "")
             self._add_text(note.visible_body, note.title, str(note.path))
             return str(note.path), lambda *_: False

@@ -189,7 +189,7 @@ def plan_sync(vault: Vault, where: str = "", joins: bool = False) -> SyncPlan:
         is_diverged = fetched and not refs.is_ancestor(ours, theirs)
         if is_diverged:
             _check_related(vault, place, joins)
-        merge = plan_merge(vault, place.tracking, joins) if is_diverged else None
+        merge = plan_merge(vault, place.tracking, joins, True) if is_diverged else None
         waiting = count_waiting(vault, place)
         return SyncPlan(
             place.remote.name, place.branch, uncommitted, fetched, waiting, merge, reason
