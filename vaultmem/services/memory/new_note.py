@@ -25,6 +25,7 @@ from vaultmem.core.notes.edit_properties import (
     remove_property,
     set_property,
 )
+from vaultmem.core.notes.link_syntax import read_whole_link
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import derive_title, make_name
 from vaultmem.core.project import PROPERTY as PROJECT
@@ -214,7 +215,8 @@ def _write_update(
     properties = dict(update.properties)
     names = properties.pop(SUPERSEDED_BY) if properties.get(SUPERSEDED_BY) else []
     names = [names] if isinstance(names, str) else names
-    by = [resolve_address(vault, str(each).strip("[] ").partition("|")[0])[0] for each in names]
+    links = [(read_whole_link(str(each)), str(each)) for each in names]
+    by = [resolve_address(vault, link.path if link else name)[0] for link, name in links]
 
     def edit(note: Note) -> str:
         reject_hidden(vault, note)
