@@ -83,6 +83,18 @@ def test_a_token_that_ends_as_it_is_looked_up_is_not_remembered(
 
 
 @pytest.mark.campaign
+def test_a_sync_that_can_only_read_succeeds_without_its_usage_data(team: Team) -> None:
+    clone = team.clone("harbour", "reader", team.agent("reader", read="harbour"))
+    assert run_here("pack", "pier", "--agent", "reader", cwd=clone).code == 0
+
+    done = run_here("sync", "--json", "--agent", "reader", cwd=clone)
+    again = run_here("sync", "--agent", "reader", cwd=clone)
+
+    assert (done.code, done.json["outcome"], done.json["evidence"]) == (0, "synced", "refused")
+    assert (again.out, again.code) == ("main and origin have the same.\n", 0)
+
+
+@pytest.mark.campaign
 def test_doctor_reports_what_a_member_can_repair_in_a_clone(team: Team) -> None:
     maren = team.person("maren", own="*")
     clone = team.clone("harbour", "maren", maren)
