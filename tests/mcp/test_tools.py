@@ -457,6 +457,8 @@ def test_an_agent_reads_what_was_asked_what_it_cost_and_the_reference_material(
         last = await ask(client, action="queries", limit=1)
         assert "ferry" in last
         assert "half a job" not in last
+        nothing = await ask(client, action="queries", session="nosuch")
+        assert "No recall or pack matches the filters." in nothing
         found = await ask(client, action="queries", path="refunds")
         assert "recall  claude" in found
         assert "    refunds of half a job\n" in found
