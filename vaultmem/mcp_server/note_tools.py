@@ -66,7 +66,8 @@ def remember_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
 def _describe_remembered(result: RememberResult) -> list[str]:
     """Return where the memory is, and the known notes that it repeats or contradicts."""
     word = "Known already" if result.outcome == "known" else "Remembered"
-    lines = [f"{word}: {result.path} ({result.state})."]
+    project = f", project {result.project}" if result.project else ""
+    lines = [f"{word}: {result.path} ({result.state}{project})."]
     if result.state == NoteState.QUARANTINED and result.similar:
         from vaultmem.services.memory.remember import HELD
 
