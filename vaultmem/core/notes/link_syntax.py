@@ -411,9 +411,7 @@ def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
             continue
         if "\n" in item or read_whole_link(item):
             continue
-        path, _, subpath = item.partition("#")
-        if anchor is not None:
-            path, subpath = anchor.path, "" if anchor.symbol else subpath
+        path, _, subpath = (anchor.path if anchor else item).partition("#")
         place = piece.find(item, piece.find(":") + 1)
         once = place >= 0 and piece.find(item, place + 1) < 0
         begin = start + place if once else -1
@@ -421,7 +419,7 @@ def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
             kind=LinkKind.PATH,
             path=path,
             subpath=subpath,
-            text=item if anchor is not None and item != path else "",
+            text=item if anchor is not None and item != anchor.path else "",
             start=begin,
             end=begin + len(path) if once else -1,
             line=0,
