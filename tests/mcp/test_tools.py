@@ -417,10 +417,10 @@ def test_an_agent_replaces_a_note_in_one_call(make_vault: Make) -> None:
 
 
 def test_an_agent_says_that_its_memory_replaces_a_part_of_a_note(make_vault: Make) -> None:
-    root = make_vault({})
+    old = "---\nagent: claude\n---\nMaria lives in Boston. She plays the cello.\n"
+    root = make_vault({"notes/Maria #2.md": old})
 
     async def scene(client: Client) -> None:
-        await call(client, "remember", text="Maria lives in Boston. She plays the cello.")
         new = await call(client, "remember", text="Maria moved to Denver.")
         hint = new["message"].splitlines()[-1]
         link = hint.rpartition(" to ")[2].rstrip(".")
