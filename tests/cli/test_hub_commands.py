@@ -95,3 +95,20 @@ def test_grants_and_log_use_the_words_of_the_options(tmp_path: Path) -> None:
     assert run_here("hub", "log", "--limit", "0", cwd=hub).code == 2
     wrong_age = run_here("hub", "grant", "ada", "--rotate", "--grace", "12x", cwd=hub)
     assert "write it like 12h, 90d" in wrong_age.err
+
+
+def test_grant_warns_of_a_vault_that_the_hub_does_not_have(tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    run_here("hub", "init", hub, cwd=tmp_path)
+    words = ("hub", "grant", "scout", "--agent", "--write")
+    of_a_fleet = run_here(*words, "elsewhere", cwd=hub)
+    run_here("hub", "add", "team", cwd=hub)
+
+    wrong = run_here(*words, "teem:notes", "--json", cwd=hub)
+    other = run_here(*words, "payments", cwd=hub)
+    right = run_here(*words, "team:notes", "--read", "pay*", cwd=hub)
+
+    assert (wrong.code, wrong.json["id"] in other.out) == (0, True)
+    assert "teem: the hub has no such vault; did you mean " in wrong.err
+    assert "payments: the hub has no such vault; `vaultmem hub add payments` adds one" in other.err
+    assert (of_a_fleet.err, right.err) == ("", "")

@@ -36,7 +36,7 @@ def test_a_card_is_a_section_and_a_file_a_link() -> None:
     ]
     first, _, money = note.sections
     assert note.section_text(first).split() == [
-        *("[[notes/quay#Hours]]", "[odd", "[1].png](odd%20%5B1%5D.png)"),
+        *("[[notes/quay#Hours]]", "[odd", "1.png](odd%20%5B1%5D.png)"),
         *("Harbour", "plan", "https://example.org"),
     ]
     assert note.section_text(money) == "The budget is 400 pounds."

@@ -88,7 +88,7 @@ def test_hostile_block_is_told_and_the_body_is_whole(name: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-500:]
     read = json.loads(done.stdout)
-    assert any(read["message"]), "neither a problem nor a warning"
+    assert any(read["told"]), "neither a problem nor a warning"
     assert read["body"].endswith(BODY)
     assert read["sections"][-1] == "the body's last words"
 

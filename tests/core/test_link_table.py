@@ -191,6 +191,22 @@ def test_property_is_a_link_if_its_whole_value_is_one() -> None:
     assert [link.line for link in found] == [3, 5, 9, 11, 13]
 
 
+@pytest.mark.parametrize(
+    ("cited", "path", "subpath"),
+    [
+        ("notes/auth/tokens.md#Rotation", "notes/auth/tokens.md", "Rotation"),
+        ("notes/auth/tokens.md", "notes/auth/tokens.md", ""),
+        ("src/limit.py#L10-20", "src/limit.py", ""),
+        ("[C# two](notes/C%23%20two.md)", "notes/C# two.md", ""),
+        ("[[tokens#Rotation]]", "tokens", "Rotation"),
+    ],
+)
+def test_a_source_is_a_path_with_a_heading_or_a_link(cited: str, path: str, subpath: str) -> None:
+    note = make_note(f'---\ncites:\n  - "{cited}"\n---\nText.\n')
+    links = [(each.path, each.subpath) for each in find_links(note.text, note.frontmatter)]
+    assert links == [(path, subpath)]
+
+
 def test_frontmatter_that_cannot_be_read_has_no_links_and_the_body_has() -> None:
     assert [link.path for link in links('---\nx: [\nparents: "[[A]]"\n---\n[[B]]\n')] == ["B"]
 

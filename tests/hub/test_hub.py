@@ -83,6 +83,37 @@ def test_a_token_that_ends_as_it_is_looked_up_is_not_remembered(
 
 
 @pytest.mark.campaign
+def test_a_sync_that_can_only_read_succeeds_without_its_usage_data(team: Team) -> None:
+    clone = team.clone("harbour", "reader", team.agent("reader", read="harbour"))
+    assert run_here("pack", "pier", "--agent", "reader", cwd=clone).code == 0
+
+    done = run_here("sync", "--json", "--agent", "reader", cwd=clone)
+    again = run_here("sync", "--agent", "reader", cwd=clone)
+
+    assert (done.code, done.json["outcome"], done.json["evidence"]) == (0, "synced", "refused")
+    assert (again.out, again.code) == ("main and origin have the same.\n", 0)
+
+
+@pytest.mark.campaign
+def test_doctor_reports_what_a_member_can_repair_in_a_clone(team: Team) -> None:
+    maren = team.person("maren", own="*")
+    clone = team.clone("harbour", "maren", maren)
+    rule = "---\nkind: policy_rule\ncreated: 2090-01-01\n---\n# Rule\n\nTwo people tie a ship.\n"
+    (clone / "notes/rule.md").write_text(rule)
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "Add a rule")
+    assert push(clone).returncode == 0
+
+    with team.client(maren) as person:
+        answer = person.get("/v/harbour/api/v1/doctor").json()
+
+    assert answer["ok"]
+    (found,) = [each for each in answer["checks"] if each["verdict"] != "ok"]
+    assert found["paths"] == ["notes/rule.md: 2090-01-01"]
+    assert not {"trust", "merge driver", "sync"} & {each["name"] for each in answer["checks"]}
+
+
+@pytest.mark.campaign
 def test_a_new_vault_can_be_written_at_once(team: Team) -> None:
     added = run_here("hub", "add", "quay", "--hub", team.hub.folder)
     assert "added   quay, 1 commit on main" in added.out, added.err

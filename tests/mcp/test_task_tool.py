@@ -48,11 +48,17 @@ def test_one_agent_leaves_a_task_and_another_goes_on(make_vault: Make, run_cli: 
         assert "needs a text" in await refused(client, "task", action="handoff")
         await call(client, "task", action="set", status="done")
         assert (await call(client, "task", action="list"))["tasks"] == []
+        done = await call(client, "task", action="list", status="done")
+        assert {each["task"] for each in done["tasks"]} == {"mend-the-pier", "rope"}
+        blocked = await call(client, "task", action="list", status="blocked")
+        assert (blocked["tasks"], blocked["message"]) == ([], "No task is blocked.")
 
     play(root, leave, agent="claude")
     play(root, go_on, agent="codex")
     assert "bad" in run_cli("task", "list", "--vault", root).out
     assert "mend-the-pier" in run_cli("task", "list", "--all", "--vault", root).out
+    finished = run_cli("task", "list", "--status", "done", "--vault", root).out.splitlines()
+    assert [line.split()[:2] for line in finished] == [["done", "mend-the-pier"], ["done", "rope"]]
 
 
 def test_a_task_of_a_branch_is_kept_there(make_vault: Make) -> None:

@@ -417,10 +417,10 @@ def test_an_agent_replaces_a_note_in_one_call(make_vault: Make) -> None:
 
 
 def test_an_agent_says_that_its_memory_replaces_a_part_of_a_note(make_vault: Make) -> None:
-    root = make_vault({})
+    old = "---\nagent: claude\n---\nMaria lives in Boston. She plays the cello.\n"
+    root = make_vault({"notes/Maria #2.md": old})
 
     async def scene(client: Client) -> None:
-        await call(client, "remember", text="Maria lives in Boston. She plays the cello.")
         new = await call(client, "remember", text="Maria moved to Denver.")
         hint = new["message"].splitlines()[-1]
         link = hint.rpartition(" to ")[2].rstrip(".")
@@ -457,6 +457,8 @@ def test_an_agent_reads_what_was_asked_what_it_cost_and_the_reference_material(
         last = await ask(client, action="queries", limit=1)
         assert "ferry" in last
         assert "half a job" not in last
+        nothing = await ask(client, action="queries", session="nosuch")
+        assert "No recall or pack matches the filters." in nothing
         found = await ask(client, action="queries", path="refunds")
         assert "recall  claude" in found
         assert "    refunds of half a job\n" in found

@@ -32,6 +32,7 @@ NOTES = {
     "notes/gone.md": "# Gone\n\nRemoved before the archive was made.\n",
     "notes/policy.md": POLICY,
     "media/map.bin": bytes(range(256)) * 40,
+    "notes/tide\\ebb.md": "# Tide\n\nA name with a backslash, as Linux allows.\n",
 }
 
 #: What is asked before and afterwards; each answer must be the same to the letter.

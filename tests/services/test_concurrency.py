@@ -173,7 +173,10 @@ def test_a_lock_that_another_process_holds_is_waited_for_and_then_reported(
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(VaultError, match="another vaultmem"), hold_lock(path, timeout=0.2):
+        with (
+            pytest.raises(VaultError, match=r"another vaultmem .* is writing .*; wait for it$"),
+            hold_lock(path, timeout=0.2),
+        ):
             pass
         other.kill()
     with hold_lock(path, timeout=5):

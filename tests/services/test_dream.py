@@ -314,11 +314,15 @@ def test_a_bullet_that_a_person_edited_stays_and_may_go(
     assert memory.read_bytes() == before
 
 
+@pytest.mark.parametrize("sharp", ["", " #1"])
 def test_what_dream_limit_holds_back_is_told_and_left_for_the_next_night(
-    make_vault: Make, opened: Open, clock: Clock
+    make_vault: Make, opened: Open, clock: Clock, sharp: str
 ) -> None:
-    vault = opened(make_vault({"vaultmem.yaml": "dream_limit: 1\n"}), agent="claude", now=clock)
-    tell(vault, BELL, Memory("The drum is beaten at nine.", title="Drum"))
+    texts = {"Bell": BELL.text, "Drum": "The drum is beaten at nine."}
+    notes = {f"notes/{name}{sharp}.md": f"{text}\n" for name, text in texts.items()}
+    files = {path: f"---\nstate: candidate\nagent: claude\n---\n{notes[path]}" for path in notes}
+    root = make_vault({"vaultmem.yaml": "dream_limit: 1\n", **files})
+    vault = opened(root, agent="claude", now=clock)
     for question in ("bell seven", "drum nine", "drum beaten", "bell rings", "bell", "drum"):
         ask(vault, question)
         clock.pass_days(0.5)

@@ -217,4 +217,6 @@ def test_recent_finds_who_was_shown_a_text_that_the_note_has_no_more(
     assert made.id in run_cli("queries", "--contains", "at six", "--vault", root).out
     said = run_cli("queries", "--contains", "at ten", "--vault", root).out
     assert said == "Nothing with that text was shown.\n"
+    said = run_cli("queries", "--from-session", "nosuch", "--vault", root).out
+    assert said == "No recall or pack matches the filters.\n"
     assert run_cli("queries", "--contains", " ", "--vault", root).code == 5

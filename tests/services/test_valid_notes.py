@@ -131,9 +131,21 @@ def root_vault(make_vault: Make, opened: Open) -> Vault:
     return opened(make_vault({"notes/a.md": "The ferry.\n"}))
 
 
-def test_a_limit_that_is_none_is_refused(root_vault: Vault) -> None:
-    with pytest.raises(RefusedError, match='valid_until "next week": not a date'):
-        remember(root_vault, Memory("The pier is closed.", valid_until="next week"))
+@pytest.mark.parametrize(
+    "limit", ["next week", "someday", "2026-13-01", "2026/10/01", "1.10.2026", "2026-10"]
+)
+def test_a_limit_that_is_none_is_refused(root_vault: Vault, limit: str) -> None:
+    for name in ("valid_from", "valid_until"):
+        with pytest.raises(RefusedError, match=f'{name} "{limit}": not a date'):
+            remember(root_vault, Memory("The pier is closed.", **{name: limit}))
+
+
+def test_a_limit_can_be_a_tag_that_has_a_number_or_is_there(root_vault: Vault) -> None:
+    with pytest.raises(RefusedError):
+        remember(root_vault, Memory("The pier is closed.", valid_until="stable"))
+    git(root_vault.root, "tag", "stable")
+    for limit in ("stable", "v2.0", "2026.11.2", "payments/v2"):
+        remember(root_vault, Memory(f"Pier {limit} is closed.", valid_until=limit))
 
 
 SATURDAY = datetime.date(2026, 11, 28)

@@ -475,6 +475,18 @@ def test_an_index_that_cannot_be_opened_is_set_aside(
     check_same(open_index(), make_sections([9]))
 
 
+def test_an_index_of_another_version_is_not_kept_as_damaged(
+    open_index: OpenIndex, tmp_path: Path
+) -> None:
+    open_index().write(make_parts(make_sections(range(5))), set())
+    (tmp_path / "index" / "format").write_text("1 1")
+
+    open_index().write(make_parts(make_sections([9])), set())
+
+    check_same(open_index(), make_sections([9]))
+    assert not (tmp_path / "index.damaged").exists()
+
+
 OTHER = os.environ.get("VAULTMEM_WHOOSH_PATH", "")
 
 

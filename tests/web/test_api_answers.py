@@ -400,6 +400,14 @@ def test_what_is_not_there_is_a_problem_too(told: Told) -> None:
     assert told.program.delete("/api/v1/status").status_code == 405
 
 
+@pytest.mark.parametrize("place", ["/assert?query=pier", "/bisect?query=pier&good={commit}"])
+def test_an_empty_expectation_is_refused_in_words_of_the_api(told: Told, place: str) -> None:
+    answer = told.get(place)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("`finds` and `says` are missing")
+    assert "--" not in answer.json()["detail"]
+
+
 def test_a_defect_is_a_problem_without_a_traceback(
     told: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

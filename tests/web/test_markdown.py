@@ -119,6 +119,13 @@ def test_what_is_nested_too_deeply_or_too_large_is_shown_as_text() -> None:
     assert "<th>a</th>" in large.properties
 
 
+@pytest.mark.parametrize("link", ["[[two]]", "[two](two.md)"])
+def test_a_property_that_is_one_link_is_a_link(link: str) -> None:
+    shown = render(f'---\nsupersedes:\n  - "{link}"\n---\nText.\n', notes={"two.md": "Two."})
+    assert 'class="internal"' in shown.properties
+    assert ">two</a>" in shown.properties
+
+
 def test_a_file_that_is_not_shown_is_no_link() -> None:
     names = LinkNames(["a.md", "report.pdf"])
     addresses = Addresses(file=lambda path: "")

@@ -12,10 +12,11 @@ import typer
 
 from vaultmem.cli.health_commands import show_checks
 from vaultmem.cli.options import ONLY_HERE, HostOption, JsonOption, PortOption
-from vaultmem.cli.output import emit_json, print_line, print_styled
+from vaultmem.cli.output import emit_json, print_line, print_styled, warn
 from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.suggest import suggest_similar
 from vaultmem.errors import ArgumentError, NoVaultError, RefusedError, VaultError
 from vaultmem.operations.vault_data import granted_json, grants_json, removed_json, repository_json
 
@@ -170,6 +171,7 @@ def grant(
         each for each in read_grants(opened) if each.name == name and each.is_alive(now)
     ]
     others = [each for each in valid_grants if each.id != new_grant.id]
+    _warn_unknown(opened, new_grant)
     if as_json:
         emit_json(granted_json(new_grant, token, others))
         return
@@ -181,6 +183,21 @@ def grant(
         print_styled(
             "", "dim", "        `vaultmem hub revoke ID` ends one, `--rotate` replaces one"
         )
+
+
+def _warn_unknown(hub: Hub, new_grant: Grant) -> None:
+    """Print a warning for each vault of a grant that the hub does not have.
+
+    A hub without repositories is the front of a fleet, whose vaults are unknown here.
+    """
+    from vaultmem.services.hub.repositories import list_repositories
+
+    vaults = list_repositories(hub)
+    patterns = {each.partition(":")[0] for scope in new_grant.scopes.values() for each in scope}
+    for name in sorted(patterns - vaults.keys()) if vaults else ():
+        if not {"*", "?"} & set(name):
+            default = f"; `vaultmem hub add {name}` adds one"
+            warn(f"{name}: the hub has no such vault{suggest_similar(name, [*vaults], default)}")
 
 
 def _rotate(hub: Hub, name: str, grace: str, expiry: float, as_json: bool) -> None:

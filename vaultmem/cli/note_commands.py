@@ -36,6 +36,7 @@ from vaultmem.operations.note_changes import (
     STATE,
     SUPERSEDE,
 )
+from vaultmem.operations.note_data import purge_json
 from vaultmem.operations.note_edits import PIN, TAG, UPDATE, show_edited
 from vaultmem.operations.notes import (
     GET,
@@ -241,7 +242,7 @@ def _print_purge(vault: Vault, request: Any, as_json: bool) -> None:
     more_paths = FORGET.run(vault, filter_request).paths if is_more else ()
     plan = plan_purge(vault, [*request.paths, *more_paths])
     if as_json:
-        emit_json(plan)
+        emit_json(purge_json(plan))
         return
     names = ", ".join(map(one_line, plan.paths)) or "none"
     print_line(f"Git has {pluralize(plan.commits, 'commit')} with {names}.")

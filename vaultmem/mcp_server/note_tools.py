@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vaultmem.core.lifecycle import NoteState
+from vaultmem.core.notes.link_syntax import link_to
 from vaultmem.core.notes.sections import describe_shortened
 from vaultmem.core.text.display import one_line
 from vaultmem.errors import RefusedError
@@ -66,7 +67,8 @@ def remember_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
 def _describe_remembered(result: RememberResult) -> list[str]:
     """Return where the memory is, and the known notes that it repeats or contradicts."""
     word = "Known already" if result.outcome == "known" else "Remembered"
-    lines = [f"{word}: {result.path} ({result.state})."]
+    project = f", project {result.project}" if result.project else ""
+    lines = [f"{word}: {result.path} ({result.state}{project})."]
     if result.state == NoteState.QUARANTINED and result.similar:
         from vaultmem.services.memory.remember import HELD
 
@@ -92,7 +94,7 @@ def _describe_replacing(note: SimilarText, result: RememberResult) -> str:
     """Return how to mark that a memory replaces a note, or a part of a longer one."""
     if not note.says_more:
         return "If it replaces that, say so: set superseded_by there with update_note."
-    link = f"[[{note.path.removesuffix('.md')}]]"
+    link = link_to(note.path)
     return f"It has more; if this part is replaced, set supersedes_part of {result.path} to {link}."
 
 

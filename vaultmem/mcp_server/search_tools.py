@@ -501,7 +501,8 @@ def _queries(vault: Vault, args: dict[str, Any]) -> ToolAnswer:
         since=args.get("since", ""),
     )
     rows = [(_join(usage_stats.call_lines(each)), usage_stats.call_data(each)) for each in calls]
-    return _label_rows("calls", _answer(args, rows, "Nothing was shown yet."))
+    empty = usage_stats.describe_no_calls(any(map(args.get, ("path", "session", "since"))))
+    return _label_rows("calls", _answer(args, rows, empty))
 
 
 def _join(lines: Iterable[Line]) -> str:

@@ -505,7 +505,7 @@ def _sync_warnings(result: SyncPlan | SyncOutcome) -> Iterator[str]:
     report, remote = result.report, one_line(result.report.remote)
     if report.outcome.value not in {"synced", "offline"}:
         yield f"error: not pushed: {one_line(report.message)}"
-        alone = " on this machine alone: the remote takes no copy of them, either"
+        alone = " on this machine alone, because the remote rejects a copy, too"
         copy = f"; a copy is at {remote} as {one_line(report.rescued)}"
         yield f"{_describe_waiting(report)}{copy if report.rescued else alone}"
     if report.token_ends:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
     from vaultmem.services.history.explain import ChangeStep, Ground
     from vaultmem.services.lifecycle.transition import TransitionResult
+    from vaultmem.services.memory.purge import Purge
     from vaultmem.services.packs.evaluate import Bisected
     from vaultmem.services.packs.receipts import Replay
     from vaultmem.storage.git.log import Commit
@@ -47,6 +48,12 @@ def moved_json(result: TransitionResult) -> dict[str, Any]:
     """Return the notes whose state changed, and the commit."""
     moves = [{"path": m.path, "from": m.before, "to": m.after} for m in result.moves]
     return {"moved": moves, "commit": result.report.commit or None}
+
+
+def purge_json(purge: Purge) -> dict[str, Any]:
+    """Return the steps by which git forgets notes as well."""
+    steps = [pick(each, "why=reason commands") for each in purge.steps]
+    return {**pick(purge, "paths commits others"), "steps": steps}
 
 
 # Commits, changes and the origin of lines as JSON.

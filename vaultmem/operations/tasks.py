@@ -67,6 +67,11 @@ Summarizer = Annotated[
 ]
 
 
+Status = Annotated[
+    str, Arg("open, doing, blocked, done or dropped.", words=list(TaskStatus), metavar="S")
+]
+
+
 class Viewed(NamedTuple):
     """A report, and its summary."""
 
@@ -104,10 +109,7 @@ def add(
 def set_(
     vault: Vault,
     task: Named = "",
-    status: Annotated[
-        str,
-        Arg("open, doing, blocked, done or dropped.", words=list(TaskStatus), metavar="S"),
-    ] = "",
+    status: Status = "",
     next: Next = "",
 ) -> Task:
     """Set the status of a task, or its next step.
@@ -147,6 +149,7 @@ def list_(
         bool,
         Arg("Also finished tasks.", excused={Front.MCP: "recall finds what is over"}),
     ] = False,
+    status: Status = "",
     project: ListScope = "",
     workspace: Annotated[
         str,
@@ -165,6 +168,7 @@ def list_(
 
     Examples:
       vaultmem task list
+      vaultmem task list --status blocked
       vaultmem task list --workspace ~/code/payments
     """
     from pathlib import Path
@@ -178,8 +182,9 @@ def list_(
         folder = (vault.here or Path.cwd()) / Path(workspace).expanduser()
         if not folder.is_dir():
             raise ArgumentError(f"--workspace {workspace}: not a folder; name one")
-    scope = project or ("all" if folder else "")
-    return list_tasks(view_project(vault, scope), all_, folder)
+    scope, wanted = project or ("all" if folder else ""), _read_status(status)
+    found_tasks = list_tasks(view_project(vault, scope), all_ or bool(wanted), folder)
+    return [each for each in found_tasks if wanted in {None, each.status}]
 
 
 def show(vault: Vault, task: Named = "") -> Task:
@@ -330,14 +335,19 @@ def _done_lines(word: str) -> Callable[[Task, Any], Iterator[Line]]:
     return make
 
 
-def _tasks_lines(tasks: list[Task], _: Any) -> Iterator[Line]:
+def describe_no_task(request: Any) -> str:
+    """Return the sentence for an empty list of tasks."""
+    return f"No task is {request.status or 'open'}."
+
+
+def _tasks_lines(tasks: list[Task], request: Any) -> Iterator[Line]:
     width = min(max((len(task.id) for task in tasks), default=0), _MAX_COLUMN_CHARS)
     for task in tasks:
         next_step = f"  next: {one_line(task.next_step)}" if task.next_step else ""
         rest = f"  {task.id:<{width}}  {one_line(task.title)}{next_step}"
         yield Line(f"{task.status:<8}", _COLOURS.get(task.status, "dim"), rest)
     if not tasks:
-        yield Line("No task is open.")
+        yield Line(describe_no_task(request))
 
 
 def _task_lines(task: Task, _: Any) -> Iterator[Line]:

@@ -202,15 +202,18 @@ def call_data(shown_call: ShownSections) -> dict[str, Any]:
 
 
 def _recent_lines(calls: Sequence[ShownSections], request: Any) -> Iterator[Line]:
-    if not calls:
-        text = (
-            "Nothing was shown yet."
-            if request.says is None
-            else "Nothing with that text was shown."
-        )
-        yield Line(text)
+    if not calls and request.says is not None:
+        yield Line("Nothing with that text was shown.")
+    elif not calls:
+        filters = request.note, request.from_agent, request.from_session, request.since
+        yield Line(describe_no_calls(any(filters)))
     for each in calls:
         yield from call_lines(each)
+
+
+def describe_no_calls(is_filtered: bool) -> str:
+    """Return the sentence for an empty list of recalls and packs."""
+    return "No recall or pack matches the filters." if is_filtered else "Nothing was shown yet."
 
 
 def call_lines(shown_call: ShownSections) -> Iterator[Line]:

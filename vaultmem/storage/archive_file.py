@@ -157,17 +157,20 @@ def is_kept(name: str) -> bool:
 
 
 def is_safe(path: str) -> bool:
-    """Return whether a path is a normalized one inside a vault, and not in `.git`."""
+    """Return whether a path is a normalized one inside a vault, and not in `.git`.
+
+    A backslash is part of a name, except where it separates folders.
+    """
     try:
         parse_note_path(path)
     except RefusedError:
         return False
-    return posixpath.normpath(path) == path and "\\" not in path
+    return posixpath.normpath(path) == path and (os.sep == "/" or os.sep not in path)
 
 
 def stays_inside(path: str, target: str) -> bool:
     """Return whether a link at a path of the vault points to a path inside the vault."""
-    if not target or "\\" in target or posixpath.isabs(target):
+    if not target or posixpath.isabs(target):
         return False
     destination = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return destination == "." or is_safe(destination)

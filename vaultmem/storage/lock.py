@@ -293,7 +293,7 @@ def _describe_holder(path: Path) -> str:
         return f"{holder} was stopped while writing; `kill -CONT {pid}` lets it go on, or end it"
     holders = find_holders(path)
     holder = f"another vaultmem{f' (process {holders[0]})' if holders else ''}"
-    return f"{holder} is writing to this vault; wait for it, or end it ({path})"
+    return f"{holder} is writing to this vault ({path}); wait for it"
 
 
 def _find_stopped(path: Path) -> int:

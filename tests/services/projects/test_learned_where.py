@@ -131,8 +131,10 @@ def test_a_client_of_mcp_works_in_its_first_root(root: Path, code: Path, tmp_pat
         await call(client, "task", action="add", title="Draw the curve")
         listed[:] = [code]
         await client.send_roots_list_changed()
-        await call(client, "remember", text="Berths are booked by the hour.")
-        await call(client, "remember", text="Maren likes tea.", project="global")
+        written = await call(client, "remember", text="Berths are booked by the hour.")
+        assert written["message"].endswith(" (active, project harbour).")
+        written = await call(client, "remember", text="Maren likes tea.", project="global")
+        assert written["message"].endswith(" (active).")
 
     with pytest.warns(MCPDeprecationWarning, match="roots"):
         play_in(root, tmp_path, scene, listed)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from vaultmem.core.notes.encoding import CANVAS, Decoded, decode_text
 from vaultmem.core.text.patterns import compile_later
@@ -19,7 +18,6 @@ _ENDING = ".canvas"
 _MARK = compile_later(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
 #: No link contains the start of another, so no card takes quadratic time.
 _LINK = compile_later(r"!?\[\[(?:[^\[\]|]*+\|)?([^\[\]]*+)\]\]|!?\[([^\[\]]*+)\]\([^)\[]*+\)")
-_UNLINKABLE = compile_later(r"[#^\[\]|]")
 _FENCE = compile_later(r"^ {0,3}(```|~~~)", re.MULTILINE)
 _MAX_HEADING = 60
 
@@ -91,11 +89,10 @@ def _read_nodes(data: bytes) -> list[dict[str, Any]]:
 
 
 def _link(node: dict[str, Any]) -> str:
+    from vaultmem.core.notes.link_syntax import link_to
+
     file, subpath = node["file"], node.get("subpath")
-    place = subpath if isinstance(subpath, str) else ""
-    if _UNLINKABLE.search(file):
-        return f"[{PurePosixPath(file).name}]({quote(file)}{place})"
-    return f"[[{file.removesuffix('.md')}{place}]]"
+    return link_to(file, subpath if isinstance(subpath, str) else "")
 
 
 def _write_card(text: str) -> str:

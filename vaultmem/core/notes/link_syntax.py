@@ -225,6 +225,19 @@ def find_links(
     return (*links, *_find_in_body(text, frontmatter.body, fences))
 
 
+def read_whole_link(text: str) -> Link | None:
+    """Return the link that is all of a text, or None. `line` is 0."""
+    if wikilink := _WIKILINK.fullmatch(text):
+        return _make_wikilink(text, wikilink, 0, is_hidden=False)
+    destination = _DESTINATION.search(text)
+    link = _make_markdown_link(text, destination, 0, False, 0) if destination else None
+    return link if link and destination and _join_link(link, destination) == text else None
+
+
+def _join_link(link: Link, destination: re.Match[str]) -> str:
+    return f"[{link.text}{destination.group()}"
+
+
 def read_wikilink(text: str, start: int) -> tuple[Link, int] | None:
     """Return the wikilink whose brackets begin at an offset, and its end, or None.
 
@@ -363,7 +376,7 @@ def _find_in_properties(text: str, frontmatter: Frontmatter) -> Iterator[Link]:
     if frontmatter.problem or not frontmatter.properties:
         return
     block = text[frontmatter.start : frontmatter.end]
-    if not any(mark in block for mark in ("[[", *CITE_PROPERTIES)):
+    if not any(mark in block for mark in ("[[", "](", *CITE_PROPERTIES)):
         return
     lines = block.splitlines(keepends=True)
     for prop in frontmatter.properties:
@@ -378,6 +391,10 @@ def _find_in_properties(text: str, frontmatter: Frontmatter) -> Iterator[Link]:
                 yield link
             elif link and unquoted in whole:  # YAML doubles quotes in single quotes.
                 yield link._replace(path=link.path.replace("''", "'"))
+        for destination in _DESTINATION.finditer(text, start, start + len(piece)):
+            link = _make_markdown_link(text, destination, 0, False, start)
+            if link and _join_link(link, destination) in whole:
+                yield link._replace(property=prop.name)
         if prop.name in CITE_PROPERTIES:
             yield from _find_paths(piece, start, prop)
 
@@ -392,11 +409,9 @@ def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
         anchor = parse_anchor(item)
         if anchor is None and (not item or item.startswith("[[") or _SCHEME.match(item)):
             continue
-        if "\n" in item:
+        if "\n" in item or read_whole_link(item):
             continue
-        path, _, subpath = item.partition("#")
-        if anchor is not None:
-            path, subpath = anchor.path, "" if anchor.symbol else subpath
+        path, _, subpath = (anchor.path if anchor else item).partition("#")
         place = piece.find(item, piece.find(":") + 1)
         once = place >= 0 and piece.find(item, place + 1) < 0
         begin = start + place if once else -1
@@ -404,7 +419,7 @@ def _find_paths(piece: str, start: int, prop: Property) -> Iterator[Link]:
             kind=LinkKind.PATH,
             path=path,
             subpath=subpath,
-            text=item if anchor is not None and item != path else "",
+            text=item if anchor is not None and item != anchor.path else "",
             start=begin,
             end=begin + len(path) if once else -1,
             line=0,
@@ -421,15 +436,27 @@ def _number_lines(text: str, links: list[Link]) -> Iterator[Link]:
         yield link._replace(line=line)
 
 
-def link_to(path: str) -> str:
-    """Return a wikilink by full path, which is unique in the vault."""
-    return f"[[{path.removesuffix('.md')}]]"
+#: Characters that a wikilink's name cannot contain.
+UNLINKABLE = frozenset("#^[]|")
+
+
+def link_to(path: str, subpath: str = "") -> str:
+    """Return a link by full path, which is unique in the vault; `subpath` begins with `#`.
+
+    It is a wikilink, or a markdown link if no wikilink can contain the path.
+    """
+    if UNLINKABLE & set(path):
+        return link_in_markdown(path, encode_destination(path) + subpath)
+    return f"[[{path.removesuffix('.md')}{subpath}]]"
+
+
+def link_in_markdown(path: str, destination: str) -> str:
+    """Return a markdown link whose text is the name of the file at a path."""
+    label = path.rpartition("/")[2].removesuffix(".md")
+    return f"[{re.sub(r'[][]', '', label)}]({destination})"
 
 
 # Resolve links to files and sections as Obsidian does, and write them.
-
-#: Characters that a wikilink's name cannot contain.
-UNLINKABLE = frozenset("#^[]|")
 
 
 class LinkNames:

@@ -40,7 +40,7 @@ FIELDS = ("title", "tags", "body")
 MAX_TERM_LENGTH = 64
 
 #: Increased whenever the analysis changes, so that an older index is rebuilt.
-ANALYSIS_VERSION = 9
+ANALYSIS_VERSION = 10
 
 #: The term of a section that contains only links, and of one that ends with a question. Then the
 #: suffix of a speaker's name, of a note's whole name, and of a stop word. No word contains such a

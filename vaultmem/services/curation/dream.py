@@ -22,6 +22,8 @@ from vaultmem.core.curation.memory_file import (
 from vaultmem.core.lifecycle import CLOSED_STATES, HIDDEN_STATES, OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import format_foreign
+from vaultmem.core.notes.frontmatter import Frontmatter
+from vaultmem.core.notes.link_syntax import find_links
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.secrets.scan import find_secrets
@@ -214,7 +216,7 @@ def _count_promoted(vault: Vault) -> int:
     diary = find_note(vault, DREAMS)
     today = f"- {vault.local_time().date()}:"
     lines = diary.text.splitlines() if diary is not None else []
-    return sum(line.count("[[") for line in lines if line.startswith(today))
+    return sum(len(find_links(line, Frontmatter())) for line in lines if line.startswith(today))
 
 
 def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, str]:

@@ -476,7 +476,6 @@ def _find_dreamt_lines(vault: Vault) -> set[int]:
         lines = read_note(vault, MEMORY).text.splitlines()
     except (NoteNotFoundError, RefusedError):
         return set()
-    dreamt_lines = (
-        read_dreamt(vault, head.commit) if head is not None and "[[" in "".join(lines) else ()
-    )
+    is_linked = any("[[" in line or "](" in line for line in lines)
+    dreamt_lines = read_dreamt(vault, head.commit) if head is not None and is_linked else ()
     return {number for number, line in enumerate(lines, 1) if line in dreamt_lines}

@@ -209,6 +209,9 @@ def check_trust(vault: Vault) -> Check:
     return Check("trust", Verdict.WARNING, summary, others, remedy)
 
 
+#: Checks of a machine, which callers of a hub cannot repair.
+_OF_MACHINE = frozenset({"git", "vault's lock", "index", "sessions", "trust", "clock"})
+
 #: A check's name, and its function.
 Named = tuple[str, Callable[[], Check]]
 
@@ -224,7 +227,7 @@ def examine_vault(
 
     `now` is in seconds since the epoch (default: the vault's time). A check that fails is reported
     as a problem and does not stop the others. With a `settings_problem`, notes are not checked,
-    because the ignore rules are unknown.
+    because the ignore rules are unknown. A caller of a hub gets the checks of settings and notes.
     """
     at = vault.now() if now is None else now
     checks = [_check_settings(vault, settings_problem)]
@@ -236,6 +239,9 @@ def examine_vault(
         if vault.notices.stale:  # Limit the wait of each later check.
             vault = replace(vault, patience=READER)
         checks += _run_all(_format_note_checks(vault, fix, at))
+    if not vault.keeps_words:
+        checks = [each for each in checks if each.name not in _OF_MACHINE]
+        return sorted(checks, key=_is_told_later)
     if _has_repository(vault):
         checks += _run_all(_format_git_checks(vault, fix, at, not settings_problem))
     checks += _run_all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Sequence
 from datetime import date
 from pathlib import PurePosixPath
@@ -18,7 +17,7 @@ from vaultmem.core.notes.edit_properties import (
     set_property,
     write_state,
 )
-from vaultmem.core.notes.link_syntax import UNLINKABLE, LinkNames, link_to
+from vaultmem.core.notes.link_syntax import LinkNames, link_to
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.similarity.compare import KnownText, compare_texts
 from vaultmem.core.validity import Span, find_start, read_day
@@ -40,9 +39,6 @@ SUPERSEDED_BY = "superseded_by"
 
 #: Maximum columns of the new note's name in a subject.
 _NAME = 24
-
-#: A `^` without `#` is part of a name.
-_UNLINKABLE = UNLINKABLE - {"^"}
 
 
 class SupersedeResult(NamedTuple):
@@ -102,10 +98,6 @@ def add_supersession(
     vault, reason = change.seen, check_reason(reason)
     if old == new:
         raise RefusedError(f"{old}: a note cannot replace itself; name two")
-    for path in (old, new):
-        if _UNLINKABLE & set(str(path)):
-            command = f"vaultmem mv {shlex.quote(str(path))} NEW"
-            raise RefusedError(f"{path}: no link can name it; rename it by `{command}`")
     old_note, new_note = _read_counting(change, old), _read_counting(change, new)
     if new_note.state in CLOSED_STATES:
         raise RefusedError(f"{new}: {new_note.state} itself, so it cannot replace another")

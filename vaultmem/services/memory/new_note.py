@@ -25,6 +25,7 @@ from vaultmem.core.notes.edit_properties import (
     remove_property,
     set_property,
 )
+from vaultmem.core.notes.link_syntax import read_whole_link
 from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.sections import derive_title, make_name
 from vaultmem.core.project import PROPERTY as PROJECT
@@ -43,6 +44,7 @@ from vaultmem.services.changes.ownership import AuthorScope, scan_note_text
 from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.lifecycle.supersede import SUPERSEDED_BY, add_supersession
 from vaultmem.services.lifecycle.transition import check_reason
+from vaultmem.services.search.valid_spans import find_day
 from vaultmem.services.views.read_notes import resolve_address
 from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES
@@ -50,6 +52,9 @@ from vaultmem.vault import Vault
 
 #: A commit or tag, as a limit of a note's validity.
 _REFERENCE = re.compile(r"[\w][\w./+-]{0,99}")
+
+#: A word, or a date in another form: a limit only if a tag has this name already.
+_NO_VERSION = re.compile(r"\D+|\d{1,4}[-/]\d{1,2}(?:[-/]\d{1,4})?(?:T.*)?|\d{1,2}\.\d{1,2}\.\d{4}")
 
 #: Wikilinks for list properties, by property name.
 Links = Mapping[str, tuple[str, ...]]
@@ -139,7 +144,7 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
         raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
     for name in ("valid_from", "valid_until"):
         limit = getattr(memory, name)
-        if limit and read_day(limit) is None and not _is_limit(limit, name):
+        if limit and read_day(limit) is None and not _is_limit(vault, limit, name):
             raise RefusedError(
                 f'{name} "{limit}": not a date (2026-10-01), a commit or a tag'
                 + (', nor "until PATH changes"' if name == "valid_until" else "")
@@ -158,9 +163,12 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
         )
 
 
-def _is_limit(text: str, name: str) -> bool:
-    is_change = name == "valid_until" and parse_change(text) is not None
-    return is_change or bool(_REFERENCE.fullmatch(text))
+def _is_limit(vault: Vault, text: str, name: str) -> bool:
+    if name == "valid_until" and parse_change(text) is not None:
+        return True
+    if not _REFERENCE.fullmatch(text):
+        return False
+    return not _NO_VERSION.fullmatch(text) or find_day(vault, text) is not None
 
 
 # Change a note with the caller's permissions: its properties, one passage, or all text.
@@ -214,7 +222,8 @@ def _write_update(
     properties = dict(update.properties)
     names = properties.pop(SUPERSEDED_BY) if properties.get(SUPERSEDED_BY) else []
     names = [names] if isinstance(names, str) else names
-    by = [resolve_address(vault, str(each).strip("[] ").partition("|")[0])[0] for each in names]
+    links = [(read_whole_link(str(each)), str(each)) for each in names]
+    by = [resolve_address(vault, link.path if link else name)[0] for link, name in links]
 
     def edit(note: Note) -> str:
         reject_hidden(vault, note)

@@ -14,6 +14,7 @@ from vaultmem.core.notes.link_syntax import (
     LinkNames,
     encode_destination,
     find_place,
+    link_in_markdown,
     link_to,
     spell_new,
 )
@@ -300,11 +301,10 @@ class NewLinks:
         """Return the link to a note for the text of another; the shortest without Obsidian."""
         if not self._told.markdown_links:
             return self.in_property(path, source)
-        label = path.rpartition("/")[2].removesuffix(".md")
-        return f"[{label}]({encode_destination(self._spell(path, source))}.md)"
+        return link_in_markdown(path, f"{encode_destination(self._spell(path, source))}.md")
 
     def in_property(self, path: str, source: str) -> str:
-        """Return the wikilink to a note, the only form that properties support."""
+        """Return the wikilink to a note, or a markdown link if its path needs one."""
         target = self._spell(path, source)
         return link_to(path) if UNLINKABLE & set(target) else f"[[{target}]]"
 

@@ -305,8 +305,10 @@ class _Sync:
             # Some hosts reject unknown refs, and with them the whole push.
             branch_result = self._push_refs(refs_to_push)
             result = branch_result._replace(refs={**result.refs, **branch_result.refs})
+        is_away = result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
+        if result.trouble and not refs_to_push and not is_away:  # Only usage data was rejected.
+            result = Pushed(dict.fromkeys(evidence, (PushOutcome.REFUSED, result.message)))
         if result.trouble:  # It worked for the fetch.
-            is_away = result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
             self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, result.message)
             return True
         self._learn_evidence(result)

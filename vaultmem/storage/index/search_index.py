@@ -274,12 +274,15 @@ def _whoosh_errors() -> Iterator[None]:
 def _set_aside(folder: Path) -> None:
     """Empty the folder; if it has segments, keep it as `<name>.damaged` for inspection.
 
-    A folder without segments never replaces an older `.damaged` folder.
+    A folder without segments never replaces an older `.damaged` folder. An index of another version
+    is not damaged, so it is not kept.
     """
     import shutil
 
     aside = folder.with_name(folder.name + ".damaged")
-    if any(folder.glob(f"*{SUFFIX}")):
+    format_file = folder / "format"
+    is_other = format_file.exists() and format_file.read_bytes() != _FORMAT.encode()
+    if any(folder.glob(f"*{SUFFIX}")) and not is_other:
         shutil.rmtree(aside, ignore_errors=True)
         folder.rename(aside)
     else:

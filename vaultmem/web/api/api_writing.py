@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from vaultmem.errors import RefusedError
 from vaultmem.operations.branch_changes import MERGE, RESOLVE
 from vaultmem.operations.curation import COMPACT, DREAM
 from vaultmem.operations.declaration import Given, Moment, Operation
@@ -87,6 +88,8 @@ def _expect(arguments: Given) -> Any:
     from vaultmem.core.packs.receipt import expect
 
     addresses, phrases = arguments.get("finds", ()), arguments.get("says", ())
+    if not any(map(str.strip, (*addresses, *phrases))):
+        raise RefusedError("`finds` and `says` are missing: give a note or a text to expect")
     return expect(
         arguments["query"],
         addresses,

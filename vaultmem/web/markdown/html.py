@@ -19,7 +19,7 @@ from markdown_it.utils import EnvType, OptionsDict
 
 from vaultmem.core.notes.comments import hide_comments
 from vaultmem.core.notes.frontmatter import Frontmatter, read_frontmatter
-from vaultmem.core.notes.link_syntax import BLOCK_NAME, read_wikilink
+from vaultmem.core.notes.link_syntax import BLOCK_NAME, read_whole_link
 from vaultmem.core.notes.note import INLINE_TAG
 from vaultmem.core.notes.properties import Property
 from vaultmem.core.notes.sections import MASK_CHAR
@@ -443,9 +443,8 @@ def _render_row(prop: Property, lines: list[str], first: int, page: Page) -> str
 def _render_value(value: str, name: str, page: Page) -> str:
     """Render one value: a link if all of it is a link, or else its text."""
     value = value.strip()
-    wikilink = read_wikilink(value, 0)
-    if wikilink and wikilink[1] == len(value):
-        return render_link(wikilink[0], format_link(wikilink[0]), page)
+    if link := read_whole_link(value):
+        return render_link(link, format_link(link), page)
     if _URL.fullmatch(value):
         return f'<a class="external" href="{escapeHtml(value)}" rel="{REL}">{escapeHtml(value)}</a>'
     tag = value.removeprefix("#")
