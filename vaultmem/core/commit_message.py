@@ -12,7 +12,7 @@ from unicodedata import combining, east_asian_width
 
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session import FOLDER
-from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.display import EMOJI_JOINER, escape_bytes
 from vaultmem.core.text.paths import is_note_name
 
 #: Most columns of a first line; git's lists, mails and hosting sites truncate longer ones.
@@ -159,6 +159,8 @@ def _list(names: Sequence[str], rest: int) -> str:
 
 
 def _one_line(text: str, limit: int) -> str:
-    escaped = escape_bytes(text)
-    plain = " ".join("".join(c if c.isprintable() else " " for c in escaped).split())
-    return plain[:limit]
+    parts = EMOJI_JOINER.split(escape_bytes(text))
+    printable = "\u200d".join(
+        "".join(c if c.isprintable() else " " for c in part) for part in parts
+    )
+    return " ".join(printable.split())[:limit]
