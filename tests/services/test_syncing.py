@@ -737,7 +737,8 @@ def test_files_too_large_for_a_commit_are_listed_once_until_others_are(
     (here.root / "notes/long.md").write_bytes(b"x" * 1_100_000)
     told = here.run("sync").out
     assert "notes/long.md, notes/photo.png: larger than 1 MiB" in told
-    assert "divide the note" in told
+    assert "large notes are in no commit" in told
+    assert "divide them" in told
     assert set(here.run("sync", "--json").json["omitted"]) == {"notes/long.md", "notes/photo.png"}
 
     here.write("vaultmem.yaml", "attachments_max_mib: 3\n")
