@@ -189,7 +189,8 @@ def _read_mapping(root: _Node, length: int) -> tuple[tuple[Property, ...], tuple
             warnings.append("a property's name is not plain text; it was ignored")
             continue
         if name.text in properties:
-            warnings.append(f'the property "{name.text}" occurs twice; the last one counts')
+            counting = "most restricted" if name.text == "state" else "last"
+            warnings.append(f'the property "{name.text}" occurs twice; the {counting} one counts')
         properties[name.text] = _read_property(name, value, length)
     return tuple(properties.values()), tuple(warnings)
 
