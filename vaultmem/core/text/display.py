@@ -60,6 +60,23 @@ def format_names(names: Sequence[str], most: int = 3) -> str:
     return f"{', '.join(map(one_line, names[:most]))}{more}"
 
 
+def width(text: str) -> int:
+    """Return the columns of a text in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0
+        if unicodedata.category(c) in {"Mn", "Me", "Cf"}
+        else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def pad(text: str, columns: int) -> str:
+    """Return the text with spaces up to this number of columns."""
+    return text + " " * (columns - width(text))
+
+
 # Look-alike names: letters of other scripts, quotes and invisible characters.
 
 #: Characters that look like a Latin letter or digit, by that letter or digit. Source:
