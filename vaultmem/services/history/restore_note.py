@@ -116,7 +116,7 @@ def blob_now(change: Change, path: PurePosixPath) -> str:
     try:
         return read_blob(change.seen.root, path)
     except UnsafeFileError as error:
-        raise RefusedError(f"{error}; nothing was restored") from None
+        raise RefusedError(f"{error}; rename it, then repeat the command") from None
 
 
 def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
