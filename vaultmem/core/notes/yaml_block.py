@@ -60,11 +60,11 @@ def read_yaml_block(block: str) -> tuple[tuple[Property, ...], tuple[str, ...]] 
     try:
         root = _read_root(_check_events(yaml.parse(block, Loader=_Loader)))
     except yaml.YAMLError as error:
-        from vaultmem.core.notes.problems import describe_unquoted
+        from vaultmem.core.notes.problems import describe_line
 
         mark = getattr(error, "problem_mark", None)
         line = "".join(block.split("\n")[mark.line : mark.line + 1]) if mark is not None else ""
-        reason = describe_unquoted(line) or getattr(error, "problem", None) or "it cannot be parsed"
+        reason = describe_line(line, getattr(error, "problem", None) or "it cannot be parsed")
         raise _not_valid(mark, reason) from None
     except (ValueError, RecursionError) as error:
         raise UnreadableBlockError(f"the frontmatter is not YAML: {error}") from None
