@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from conftest import Make, RunCli
+from in_process import run_here
 from support import git, hash_tree, write_notes
 
+from vaultmem.core.text.display import width
 from vaultmem.core.text.token_count import count_tokens
 
 NOTES = {
@@ -135,6 +137,17 @@ def test_get_gives_the_bytes_of_a_note_as_they_are(run_cli: RunCli, root: Path) 
 
 
 @pytest.mark.campaign
+def test_columns_are_aligned_for_wide_and_combining_characters(make_vault: Make) -> None:
+    names = ("a", "\u6e2f\u53e3", "e\u0301te\u0301", "\U0001f6a4 boat")
+    root = make_vault({f"notes/{name}.md": f"# {name} note\n" for name in names})
+
+    lines = run_here("list", cwd=root).out.splitlines()[:-1]
+
+    notes = [line for line in lines if line.startswith("notes/")]
+    assert len(notes) == len(names)
+    assert len({width(line.partition("semantic_fact")[0]) for line in notes}) == 1
+
+
 def test_list_filters_by_kind_state_tag_context_and_pin(run_cli: RunCli, root: Path) -> None:
     def paths(*options: str) -> set[str]:
         listed = run_cli("list", *options, "--json", cwd=root).json["notes"]

@@ -300,3 +300,19 @@ def test_a_rebase_that_git_stopped_goes_on_with_what_was_settled(root: Path) -> 
     assert read(root, "notes/gone.md").startswith("> [!conflict] Removed by Eve")
     assert not any("<<<<<<<" in file.read_text() for file in (root / "notes").glob("*.md"))
     assert is_clean(root)
+
+
+def test_a_long_line_is_listed_in_part(root: Path) -> None:
+    long = "The pier is long. " * 4_000
+    commit_on(root, "main", {"notes/long.md": f"{long}\n"})
+    git(root, "branch", "long", "main")
+    commit_on(root, "main", {"notes/long.md": f"Ours. {long}\n"})
+    commit_on(root, "long", {"notes/long.md": f"Theirs. {long}\n"})
+    git(root, "reset", "-q", "--hard")
+    run_here("merge", "long", cwd=root)
+
+    lines = run_here("resolve", "--ref", "main", cwd=root).out.splitlines()
+
+    assert any("Ours. The pier" in line for line in lines)
+    assert any("Theirs. The pier" in line for line in lines)
+    assert max(map(len, lines)) < 1_100

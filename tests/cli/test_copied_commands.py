@@ -74,3 +74,24 @@ def test_a_new_name_that_is_hidden_is_refused_with_its_reason(make_vault: Make) 
         refused = run_here("mv", "a", f"Plans/{name}", cwd=root)
         assert (refused.code, (root / "a.md").is_file()) == (5, True)
         assert f'"{name}.md" is a hidden name' in refused.err
+
+
+def test_the_hint_of_forget_restores_a_note_of_emoji_or_of_another_branch(
+    make_vault: Make,
+) -> None:
+    family = "notes/\U0001f468\u200d\U0001f469\u200d\U0001f467 family.md"
+    root = make_vault({NOTE: "On main.\n", family: "We are five.\n"})
+    git(root, "branch", "side")
+    (root / NOTE).write_text("On main, later.\n")
+    git(root, "commit", "-q", "-a", "-m", "later")
+
+    for path, options in ((family, []), (NOTE, ["--ref", "side"])):
+        told = run_here("forget", path, *options, cwd=root).out
+        git(root, "commit", "-q", "--allow-empty", "-a", "-m", "HEAD has moved")
+        command = shlex.split(told.partition("`vaultmem ")[2].partition("`")[0])
+        assert command[:3] == ["restore", path, "--at"]
+        assert run_here(*command, cwd=root).code == 0
+
+    assert (root / family).read_text() == "We are five.\n"
+    assert git(root, "show", f"side:{NOTE}") == "On main."
+    assert (root / NOTE).read_text() == "On main, later.\n"

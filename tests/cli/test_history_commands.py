@@ -380,3 +380,17 @@ def test_a_session_is_followed_and_undone(run_cli: RunCli, root: Path) -> None:
     assert undone["commit"] == git(root, "rev-parse", "HEAD")
     assert (wrong.code, missing.code) == (2, 2)
     assert "name a commit, or a session with --session ID" in missing.err
+
+
+def test_restore_and_undo_name_the_folder_that_took_a_notes_place(root: Path) -> None:
+    write_notes(root, {"place.md": "A note.\n"})
+    run_here("checkpoint", "a note", cwd=root)
+    (root / "place.md").unlink()
+    write_notes(root, {"place.md/inside.md": "Another note.\n"})
+    run_here("checkpoint", "a folder", cwd=root)
+
+    for command in (("restore", "place.md", "--at", "HEAD~1"), ("undo", "HEAD")):
+        refused = run_here(*command, cwd=root)
+        assert refused.code == 5
+        assert "place.md: it is not a regular file; rename it, then repeat" in refused.err
+    assert (root / "place.md/inside.md").read_text() == "Another note.\n"

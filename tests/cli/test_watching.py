@@ -33,6 +33,7 @@ def test_a_second_watcher_says_who_is_there(make_vault: Make, run_cli: RunCli) -
         second = run_cli("watch", cwd=root)
         assert second.code == 1
         assert f"watched already by process {first.pid}" in second.err
+        assert run_cli("watch", "--daemon", cwd=root).err == second.err
         assert run_cli("watch", "--status", "--json", cwd=root).json["watcher"]["pid"] == first.pid
         stopped = run_cli("watch", "--stop", cwd=root)
         assert stopped.out == f"Process {first.pid} has ended.\n"

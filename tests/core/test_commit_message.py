@@ -15,8 +15,8 @@ from vaultmem.core.commit_message import (
     format_message,
     format_pair,
     parse_shown,
-    width,
 )
+from vaultmem.core.text.display import one_line, width
 
 KEY = dict(each[:2] for each in CREDENTIALS)["AWS access key"]
 MANY = [f"notes/payments/{name}.md" for name in ("glossary", "refund-rules", *"abcdefghijklmnop")]
@@ -68,7 +68,7 @@ def test_a_first_line_is_never_too_wide(names: list[str], tail: str) -> None:
         format_pair("dedup", paths[0], " by ", paths[-1]),
     ):
         first = format_message(subject, (), {}).partition("\n")[0]
-        assert (width(first) <= COLUMNS, first.isprintable()) == (True, True)
+        assert (width(first) <= COLUMNS, one_line(first)) == (True, first)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,14 @@ def test_shown_notes_are_read_again_but_for_names_that_no_trailer_holds() -> Non
     odd = [
         ShownNote(name, 61) for name in ("a | b.md", "a\nShown-Notes: b.md", "a  b.md", "\udcff.md")
     ]
-    notes = [*many, *odd, ShownNote("notes/ü: b.md", 62)]
+    emoji = ShownNote("notes/\U0001f469\u200d\U0001f680.md", 62)
+    notes = [*many, *odd, ShownNote("notes/ü: b.md", 62), emoji]
     message = format_message("write: x", (), {"Agent-Id": "claude"}, notes)
     lines = message.split("\n\n")[-1].splitlines()
     assert lines[0] == "Agent-Id: claude"
     assert all(len(line) < 2_100 for line in lines)
     found = [note for line in lines[1:] for note in parse_shown(line.removeprefix("Shown-Notes: "))]
-    assert found == [*many, notes[-1]]
+    assert found == [*many, *notes[-2:]]
     assert [parse_shown(each) for each in ("", "x", "yesterday a.md", "9999999-01-01 a.md")] == [
         []
     ] * 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from core.builders import make_note
 from vaultmem.core.notes.frontmatter import MAX_BLOCK_BYTES, read_frontmatter
+from vaultmem.core.notes.note import parse_note
 from vaultmem.core.notes.yaml_block import MAX_DEPTH
 
 BODY = "# Heading\n\nthe body's last words\n"
@@ -224,3 +226,15 @@ def test_reading_any_text_raises_nothing_and_loses_nothing(text: str) -> None:
         assert text[matter.end : matter.body].rstrip() == "---"
         block = text[matter.start : matter.end]
         assert matter.properties or matter.problem or matter.warnings or not block.strip()
+
+
+@pytest.mark.parametrize(("path", "state"), [("notes/a.md", "candidate"), ("Daily/a.md", "active")])
+def test_the_most_restricted_of_two_states_counts_in_a_managed_note(path: str, state: str) -> None:
+    note = parse_note(PurePosixPath(path), b"---\nstate: candidate\nstate: active\n---\nA.\n")
+    assert note.state == state
+    assert note.warnings == ('the property "state" occurs twice; the most restricted one counts',)
+
+
+def test_two_states_of_which_one_is_quarantined_quarantine_any_note() -> None:
+    text = b"---\nstate: quarantined\nstate: active\n---\nA.\n"
+    assert parse_note(PurePosixPath("Daily/a.md"), text).state == "quarantined"

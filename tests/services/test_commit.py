@@ -794,6 +794,18 @@ def test_undo_of_a_persons_checkpoint_takes_their_edits_back(
     assert not (root / "notes/c.md").exists()
 
 
+def test_undo_of_a_commit_with_a_picture_names_the_command_that_can(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({"notes/a.md": "one\n"})
+    write_notes(root, {"notes/a.md": "one\n\n![[b.png]]\n", "notes/b.png": "x"})
+    save_checkpoint(opened(root), "a picture")
+    commit = git(root, "rev-parse", "HEAD")[:7]
+
+    with pytest.raises(RefusedError, match=f"notes/b.png, which .* `git revert {commit}` takes"):
+        undo_commit(opened(root), "HEAD")
+
+
 def test_events_are_logged_newest_first(make_vault: Make, opened: Open) -> None:
     root = make_vault({"notes/c.md": "---\nstate: candidate\n---\nfact\n"})
     vault = opened(root, agent="claude", session="s-1")

@@ -615,6 +615,17 @@ def test_equal_problems_are_one_line_with_one_repair_that_adds_only_quotes(
     assert git(root, "log", "-1", "--format=%an %s") == "Maren Person add quotes: ada, bob and cy"
 
 
+def test_a_tab_that_indents_a_property_is_named_with_its_repair(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({**NOTES, "notes/x.md": "---\na:\tb\nc:\n\t- d\n---\n# X\n"})
+
+    check = find_only(opened(root), "notes in doubt")
+
+    assert check.paths == ("notes/x.md:4: YAML indents with spaces, not with a tab",)
+    assert check.remedy == "replace the tab with spaces in an editor"
+
+
 def test_an_agent_adds_no_quotes(make_vault: Make, opened: Open) -> None:
     root = make_vault({**NOTES, **ALIASES})
     before = hash_tree(root, skip=(".git",))

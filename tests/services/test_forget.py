@@ -376,3 +376,14 @@ def test_the_steps_of_a_purge_do_purge(make_vault: Make, opened: Open, tmp_path:
         assert "4711" not in git(repository, "log", "--all", "--format=%B")
         assert git(repository, "show", "HEAD:notes/o.md") == "stays"
     assert git(root, "cat-file", "--batch-check", stdin=blob).endswith("missing")
+
+
+def test_text_that_git_does_not_have_gets_no_command_that_restores_it(make_vault: Make) -> None:
+    root = make_vault({"notes/a.md": "A.\n", ".gitignore": "notes/own.md\n"})
+    (root / "notes/own.md").write_text("Ignored.\n")
+
+    removed = run_here("forget", "notes/a.md", "notes/own.md", "--yes", cwd=root).out
+
+    assert removed.splitlines()[-1] == (
+        "git does not have this text, so no command brings it back:  notes/own.md"
+    )

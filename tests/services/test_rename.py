@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Make, Open
+from in_process import run_here
 from process_server import run_script
 from support import git, hash_tree, write_notes
 
@@ -335,3 +336,15 @@ def test_a_move_that_fails_does_not_name_the_commit_of_a_persons_earlier_text(
     assert "committed" not in str(raised.value)
     assert int(git(vault.root, "rev-list", "--count", "HEAD")) == int(before) + 1
     assert (vault.root / "notes/a/old.md").exists()
+
+
+def test_a_file_that_is_not_a_note_is_refused_under_its_own_name(make_vault: Make) -> None:
+    root = make_vault({"notes/a.md": "![[quay.png]]\n"})
+    (root / "notes/quay.png").write_bytes(b"\0")
+    run_here("checkpoint", "a picture", cwd=root)
+
+    refused = run_here("mv", "notes/quay.png", "notes/pier.png", cwd=root)
+
+    assert refused.code == 5
+    assert "notes/quay.png: not a note that vaultmem reads" in refused.err
+    assert "`vaultmem links --repair`" in refused.err

@@ -82,9 +82,10 @@ def test_the_first_sync_with_an_address_adds_it(make_vault: Make, tmp_path: Path
 @pytest.mark.parametrize(
     ("where", "code", "told"),
     [
-        ("{}/nowhere.git", 1, "make an empty one there"),
+        ("{}/nowhere.git", 1, "make an empty one there (`git init --bare -b main FOLDER`"),
         ("nobody", 4, "no remote is called that; this vault has no remote yet"),
         ("", 4, "run `vaultmem sync URL` once"),
+        ("", 4, "`git init --bare -b main FOLDER`"),
         ("--", 4, "no remote"),
         ("ext::sh -c 'touch {}/pwned'", 1, "transport 'ext' not allowed"),
         ("http://127.0.0.1:1/x.git", 0, "not added: check the address"),
@@ -737,7 +738,8 @@ def test_files_too_large_for_a_commit_are_listed_once_until_others_are(
     (here.root / "notes/long.md").write_bytes(b"x" * 1_100_000)
     told = here.run("sync").out
     assert "notes/long.md, notes/photo.png: larger than 1 MiB" in told
-    assert "divide the note" in told
+    assert "large notes are in no commit" in told
+    assert "divide them" in told
     assert set(here.run("sync", "--json").json["omitted"]) == {"notes/long.md", "notes/photo.png"}
 
     here.write("vaultmem.yaml", "attachments_max_mib: 3\n")

@@ -138,7 +138,7 @@ def list_(
         for name, each in records
     ]
     lines = align(rows, _MAX_COLUMN_CHARS)
-    if lines and not fits_terminal(max(lines, key=len)):  # A path's last part also names the note.
+    if not all(map(fits_terminal, lines)):  # A path's last part also names the note.
         lines = align([[row[0].rpartition("/")[2], *row[1:]] for row in rows], _MAX_COLUMN_CHARS)
     for line in lines:
         print_line(truncate_to_terminal(line.rstrip()))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from vaultmem.core.text.display import clean_text, escape_bytes, one_line
+from vaultmem.core.text.display import clean_text, escape_bytes, one_line, width
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import RefusedError
 
@@ -54,20 +54,25 @@ def print_raw(text: str) -> None:
 
 def truncate_to_terminal(line: str) -> str:
     """Return a line truncated to the terminal's width; unchanged without a terminal."""
-    return line if fits_terminal(line) else f"{line[: _find_width() - 3]}..."
+    if fits_terminal(line):
+        return line
+    end = columns = _find_width() - 3
+    while width(line[:end]) > columns:
+        end -= 1
+    return f"{line[:end]}..."
 
 
 def fits_terminal(line: str) -> bool:
     """Return whether a line fits the terminal; always true without a terminal."""
-    return not sys.stdout.isatty() or len(line) <= _find_width()
+    return not sys.stdout.isatty() or width(line) <= _find_width()
 
 
 def _find_width() -> int:
     from vaultmem.environment import current_environment
 
     columns = current_environment().get("COLUMNS", "")
-    width = int(columns) if columns.isdecimal() else 0
-    return max(width or shutil.get_terminal_size().columns, 20)
+    count = int(columns) if columns.isdecimal() else 0
+    return max(count or shutil.get_terminal_size().columns, 20)
 
 
 def confirm(action: str, yes: bool) -> None:
@@ -206,9 +211,9 @@ class ProgressLine:
         """Show that `done` of `total` items are complete."""
         if not sys.stderr.isatty() or time.monotonic() - self._started < 1:
             return
-        width = 24
-        filled = width * done // total if total else width
-        bar = "#" * filled + "." * (width - filled)
+        columns = 24
+        filled = columns * done // total if total else columns
+        bar = "#" * filled + "." * (columns - filled)
         sys.stderr.write(f"\r{self._label} [{bar}] {done:,} of {total:,}")
         ProgressLine.is_open = True
         if done >= total:

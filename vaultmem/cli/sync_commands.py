@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -275,10 +277,17 @@ def start_daemon(vault: Vault, words: Sequence[str]) -> tuple[WatcherInfo, Path]
     end = time.monotonic() + _START
     while (watcher := find_watcher(vault)) is None or watcher.pid != process.pid:
         if process.poll() is not None or time.monotonic() > end:
-            last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
-            raise VaultError(f"the watcher did not start; see {log} ({''.join(last)[:200]})")
+            raise VaultError(_read_last_error(log) or f"the watcher did not start; see {log}")
         time.sleep(0.05)
     return watcher, log
+
+
+def _read_last_error(log: Path) -> str:
+    """Return the error that a watcher wrote before it ended, or ""."""
+    last_line = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
+    with contextlib.suppress(ValueError, TypeError, KeyError, IndexError):
+        return str(json.loads(last_line[0])["error"])
+    return ""
 
 
 def _print_unit(vault: Vault) -> None:

@@ -8,11 +8,10 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from textwrap import wrap
 from typing import NamedTuple
-from unicodedata import combining, east_asian_width
 
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session import FOLDER
-from vaultmem.core.text.display import escape_bytes
+from vaultmem.core.text.display import EMOJI_JOINER, escape_bytes, width
 from vaultmem.core.text.paths import is_note_name
 
 #: Most columns of a first line; git's lists, mails and hosting sites truncate longer ones.
@@ -145,13 +144,6 @@ def cut(text: str, columns: int = COLUMNS) -> str:
     return text[:position].rstrip(f"{_SEPARATORS},;:.(") + _TRUNCATION_MARK
 
 
-def width(text: str) -> int:
-    """Return the columns of a text in a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
-
-
 def _list(names: Sequence[str], rest: int) -> str:
     last = f"{rest} more" if rest else names[-1]
     head = names if rest else names[:-1]
@@ -159,6 +151,8 @@ def _list(names: Sequence[str], rest: int) -> str:
 
 
 def _one_line(text: str, limit: int) -> str:
-    escaped = escape_bytes(text)
-    plain = " ".join("".join(c if c.isprintable() else " " for c in escaped).split())
-    return plain[:limit]
+    parts = EMOJI_JOINER.split(escape_bytes(text))
+    printable = "\u200d".join(
+        "".join(c if c.isprintable() else " " for c in part) for part in parts
+    )
+    return " ".join(printable.split())[:limit]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.merging.text import ConflictChoice
-from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.display import one_line, pluralize, truncate_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.errors import LockTimeoutError, VaultError
 from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Takes, declare, word
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 _word = partial(Arg, most=200, takes=Takes.WORD)
+#: Most characters of a conflict's line in a list.
+_MAX_LINE = 1_000
+
 _CLONE = {Front.HTTP: "a hub's vault is a clone, whose branches the remote does not have"}
 _NO_ACTION = {**_CLONE, Front.MCP: "the tool has an action for it"}
 
@@ -326,7 +329,7 @@ def _unsettled_lines(each: Unsettled) -> Iterator[Line]:
     yield Line(f"{one_line(each.path)}:{each.line}", "yellow", facts)
     for side, text in (("here", each.ours), ("there", each.theirs)):
         for line in text.splitlines()[:6]:
-            yield Line(f"    {side:<5}  {one_line(line)}")
+            yield Line(f"    {side:<5}  {truncate_line(line, _MAX_LINE)}")
 
 
 def resolve(

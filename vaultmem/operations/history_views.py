@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.display import one_line, pad, pluralize, width
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, at_most, declare, word
 from vaultmem.operations.lines import align
 from vaultmem.operations.note_data import (
@@ -250,11 +250,13 @@ def _brief_lines(operations: Sequence[FileOperation]) -> Iterator[Line]:
     from vaultmem.services.history.diff import summarise_operation
 
     paths = [one_line(operation.file.path) for operation in operations]
-    width = min(max(map(len, paths), default=0), 60)
+    columns = min(max(map(width, paths), default=0), 60)
     for operation, path in zip(operations, paths, strict=True):
         renamed = bool(operation.file.previous)
         word, colour = ("renamed", "yellow") if renamed else _WORDS[operation.file.op]
-        yield Line(f"{word:<7}", colour, f"  {path:<{width}}  {summarise_operation(operation)}")
+        yield Line(
+            f"{word:<7}", colour, f"  {pad(path, columns)}  {summarise_operation(operation)}"
+        )
 
 
 def history(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vaultmem.core.text.display import one_line
+from vaultmem.core.text.display import one_line, pad, width
 from vaultmem.operations.declaration import Line
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ _MAX_WIDTH = 32
 def align(rows: Sequence[Sequence[str]], longest: int = _MAX_WIDTH) -> list[str]:
     """Return rows as lines with aligned columns; empty columns are omitted."""
     columns = [column for column in zip(*rows, strict=True) if any(column)]
-    widths = [min(max(map(len, column)), longest) for column in columns]
+    widths = [min(max(map(width, column)), longest) for column in columns]
     lines = zip(*columns, strict=True) if columns else ([] for _ in rows)
     return [
-        "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False))
+        "  ".join(pad(text, columns) for text, columns in zip(line, widths, strict=False))
         for line in lines
     ]
 

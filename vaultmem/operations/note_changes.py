@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.lifecycle import NoteState
-from vaultmem.core.text.display import one_line, pluralize
+from vaultmem.core.text.display import format_names, one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.core.text.timestamps import parse_age
 from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word, words
@@ -160,7 +160,8 @@ class Forgotten(NamedTuple):
     """The removed notes, or with `is_dry` those to remove, and the pinned ones that are kept.
 
     Without a reason, `commits` has no value. `last_commit` is a commit that still contains the
-    notes, or "".
+    notes, or "". `branch` is the changed branch if it is not checked out, or "". `lost_paths` are
+    removed notes whose text git does not have.
     """
 
     paths: tuple[str, ...]
@@ -168,6 +169,8 @@ class Forgotten(NamedTuple):
     is_dry: bool
     commits: tuple[tuple[str, str], ...] | None
     last_commit: str
+    branch: str = ""
+    lost_paths: tuple[str, ...] = ()
 
 
 def forget(
@@ -194,6 +197,7 @@ def forget(
       vaultmem forget --older-than 1y --dry-run
     """
     from vaultmem.services.memory.forget import ForgetSelection, forget_notes, select_notes
+    from vaultmem.services.views.open_view import find_branch
 
     age = parse_age(older_than) if older_than else None
     selection = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
@@ -201,8 +205,21 @@ def forget(
     if dry_run or not (yes or len(chosen_paths) == 1):
         return Forgotten(chosen_paths, selection.kept_notes, True, () if reason else None, "")
     commits = forget_notes(vault, selection.notes, reason).report.commits
-    at = f"{commits[-1][0][:7]}~" if reason and commits else "HEAD" if vault.head() else ""
-    return Forgotten(chosen_paths, selection.kept_notes, False, commits if reason else None, at)
+    branch, head = find_branch(vault), vault.head()
+    if commits and (reason or branch):
+        at = f"{commits[-1][0][:7]}~"
+    else:
+        at = head.commit[:7] if head else ""
+    shown_commits = commits if reason else None
+    files = vault.history.tree(vault.history.refs.resolve(at).commit) if at else {}
+    lost_paths = tuple(
+        note.path
+        for note in selection.notes
+        if note.path not in files or files[note.path].blob != note.blob
+    )
+    return Forgotten(
+        chosen_paths, selection.kept_notes, False, shown_commits, at, branch, lost_paths
+    )
 
 
 def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotten:
@@ -229,9 +246,14 @@ def _forgotten_lines(result: Forgotten, _: Any) -> Iterator[Line]:
     elif result.is_dry:
         count = pluralize(len(result.paths), "note")
         yield Line(f"Nothing was removed; add --yes to forget {count}.")
+    elif result.lost_paths:
+        names = format_names(result.lost_paths)
+        yield Line("git does not have this text, so no command brings it back:  ", "yellow", names)
     elif result.last_commit:
         argument = shlex.quote(result.paths[0]) if len(result.paths) == 1 else "PATH"
-        yield Line(f"hint: `vaultmem restore {argument} --at {result.last_commit}` brings it back")
+        ref = f" --ref {shlex.quote(result.branch)}" if result.branch else ""
+        command = f"vaultmem restore {argument} --at {result.last_commit}{ref}"
+        yield Line(f"hint: `{command}` brings it back")
 
 
 def restore(

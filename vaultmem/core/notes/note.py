@@ -270,7 +270,7 @@ def parse_note(path: PurePosixPath, data: bytes, daily: DailyNotes = _DAILY) -> 
         kind=reader.member(
             "kind", NoteKind, NoteKind(auto_memory.read_kind(block) or NoteKind.SEMANTIC_FACT)
         ),
-        state=_restrict(state, text, frontmatter, problem),
+        state=_restrict(state, text, frontmatter, problem, is_own),
         pinned=not problem and (reader.flag("pinned") or str(path) in PINNED_FILES),
         created=reader.timestamp("created") or reader.day("date") or read_day(str(path), daily),
         updated=reader.timestamp("updated"),
@@ -341,11 +341,15 @@ def _is_twice(frontmatter: Frontmatter) -> bool:
     return any('"state" occurs twice' in each for each in frontmatter.warnings)
 
 
-def _restrict(state: NoteState, text: str, frontmatter: Frontmatter, problem: str) -> NoteState:
+def _restrict(
+    state: NoteState, text: str, frontmatter: Frontmatter, problem: str, is_managed: bool
+) -> NoteState:
     """Return the most restricted state that a note with uncertain properties might have."""
     if not problem and not _is_twice(frontmatter):
         return state
-    states = map(NoteState, read_state_lines(text, frontmatter))
+    states = [NoteState(each) for each in read_state_lines(text, frontmatter)]
+    if not (problem or is_managed):
+        states = [each for each in states if each is NoteState.QUARANTINED]
     return most_restricted(state, *states, *([NoteState.UNREADABLE] if problem else []))
 
 

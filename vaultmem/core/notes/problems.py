@@ -14,6 +14,9 @@ IN_DOUBT = "; until it is fixed, "
 #: The end of a message about a value that YAML reads only in quotes.
 NEEDS_QUOTES = "needs quotes"
 
+#: A message about a line that begins with a tab.
+NO_TAB = "YAML indents with spaces, not with a tab"
+
 #: Begins the note's state after `IN_DOUBT`, if the note was hidden before: a repair keeps that.
 RESTRICTED = "it is "
 
@@ -30,6 +33,7 @@ _REPAIRS = (
     ("conflict markers", "remove the markers in an editor"),
     ("its text is", "save it as UTF-8 with `iconv` or an editor"),
     ("NUL bytes", "save it as text"),
+    (NO_TAB, "replace the tab with spaces in an editor"),
     ("never closed", "add a line `---` after the last property"),
     (_YAML, "correct the line that is named, in an editor"),
     ("frontmatter", "correct the frontmatter in an editor"),
@@ -60,7 +64,9 @@ def group_problems(problems: Iterable[tuple[str, str]]) -> list[ProblemGroup]:
         line = _LINE.search(text)
         text = _LINE.sub("", text, count=1)
         if text.startswith(_YAML):
-            text = text.removeprefix(f"{_YAML}: ") if text.endswith(NEEDS_QUOTES) else _YAML
+            text = (
+                text.removeprefix(f"{_YAML}: ") if text.endswith((NEEDS_QUOTES, NO_TAB)) else _YAML
+            )
         text += f"; {counts}" if counts.startswith(RESTRICTED) else ""
         groups.setdefault(text, []).append(f"{path}:{line[1]}" if line else path)
     ordered = sorted(groups.items(), key=lambda each: -len(each[1]))
@@ -85,6 +91,13 @@ def describe_repairs(groups: Iterable[ProblemGroup]) -> str:
 #: A line of a block: the text before its value, the value, and the text after.
 _VALUE = compile_later(r"(\s*(?:- +)*(?:[\w .-]+:[ \t]+)?)(\S.*?)([ \t]*\r?)")
 _PLAIN_SCALAR = compile_later(r"[\w(][^#\"'{}\[\]|>]*")
+
+
+def describe_line(line: str, problem: str) -> str:
+    """Return why YAML cannot read a line of a block; `problem` is the parser's reason."""
+    if "cannot start any token" in problem and line.lstrip(" ").startswith("\t"):
+        return NO_TAB
+    return describe_unquoted(line) or problem
 
 
 def describe_unquoted(line: str) -> str:

@@ -60,11 +60,11 @@ def read_yaml_block(block: str) -> tuple[tuple[Property, ...], tuple[str, ...]] 
     try:
         root = _read_root(_check_events(yaml.parse(block, Loader=_Loader)))
     except yaml.YAMLError as error:
-        from vaultmem.core.notes.problems import describe_unquoted
+        from vaultmem.core.notes.problems import describe_line
 
         mark = getattr(error, "problem_mark", None)
         line = "".join(block.split("\n")[mark.line : mark.line + 1]) if mark is not None else ""
-        reason = describe_unquoted(line) or getattr(error, "problem", None) or "it cannot be parsed"
+        reason = describe_line(line, getattr(error, "problem", None) or "it cannot be parsed")
         raise _not_valid(mark, reason) from None
     except (ValueError, RecursionError) as error:
         raise UnreadableBlockError(f"the frontmatter is not YAML: {error}") from None
@@ -189,7 +189,8 @@ def _read_mapping(root: _Node, length: int) -> tuple[tuple[Property, ...], tuple
             warnings.append("a property's name is not plain text; it was ignored")
             continue
         if name.text in properties:
-            warnings.append(f'the property "{name.text}" occurs twice; the last one counts')
+            counting = "most restricted" if name.text == "state" else "last"
+            warnings.append(f'the property "{name.text}" occurs twice; the {counting} one counts')
         properties[name.text] = _read_property(name, value, length)
     return tuple(properties.values()), tuple(warnings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -10,6 +11,12 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 #: Escapes of bytes that are not UTF-8; Python decodes them as lone surrogates.
 _BYTES = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
+
+
+#: The character that joins two emoji to one, as in a family. It is part of many file names.
+EMOJI_JOINER = re.compile(
+    "(?<=[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d(?=[\u2190-\u2bff\U0001f000-\U0001faff])"
+)
 
 
 def escape_bytes(text: str) -> str:
@@ -25,10 +32,9 @@ def clean_text(text: str) -> str:
     """Return the text without control, format and bidirectional characters; tabs stay."""
     if text.isprintable():
         return text
-    return "".join(
-        mark
-        for mark in escape_bytes(text)
-        if mark == "\t" or unicodedata.category(mark) not in _UNSEEN
+    return "\u200d".join(
+        "".join(c for c in part if c == "\t" or unicodedata.category(c) not in _UNSEEN)
+        for part in EMOJI_JOINER.split(escape_bytes(text))
     )
 
 
@@ -36,9 +42,9 @@ def one_line(text: str) -> str:
     """Return the text in one line; characters that are not printable become escapes."""
     if text.isprintable():
         return text
-    return "".join(
-        mark if mark.isprintable() else mark.encode("unicode_escape").decode()
-        for mark in escape_bytes(text)
+    return "\u200d".join(
+        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in part)
+        for part in EMOJI_JOINER.split(escape_bytes(text))
     )
 
 
@@ -52,6 +58,23 @@ def format_names(names: Sequence[str], most: int = 3) -> str:
     """Return the first `most` names in one line, and the number of the rest."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{', '.join(map(one_line, names[:most]))}{more}"
+
+
+def width(text: str) -> int:
+    """Return the columns of a text in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0
+        if unicodedata.category(c) in {"Mn", "Me", "Cf"}
+        else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def pad(text: str, columns: int) -> str:
+    """Return the text with spaces up to this number of columns."""
+    return text + " " * (columns - width(text))
 
 
 # Look-alike names: letters of other scripts, quotes and invisible characters.

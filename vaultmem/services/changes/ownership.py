@@ -601,11 +601,12 @@ def describe_too_large(skipped: Mapping[str, str]) -> list[str]:
     large_files = find_too_large(skipped)
     if not large_files:
         return []
-    remedies = ["divide the note"] * any(map(is_note_name, large_files))
+    lines = describe_skipped(large_files)
+    if any(map(is_note_name, large_files)):
+        lines.append("large notes are in no commit, so other machines do not get them; divide them")
     if not all(map(is_note_name, large_files)):
-        remedies += [
-            f"`attachments_max_mib: N` in vaultmem.yaml (N up to {MAX_ATTACHMENT_MIB}) has files "
-            "that are not notes committed up to N MiB"
-        ]
-    reason = "no commit has them, so other machines do not get them"
-    return [*describe_skipped(large_files), f"{reason}; {'; '.join(remedies)}"]
+        lines.append(
+            "to commit other large files, set `attachments_max_mib: N` in vaultmem.yaml "
+            f"(N up to {MAX_ATTACHMENT_MIB})"
+        )
+    return lines

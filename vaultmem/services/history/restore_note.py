@@ -116,7 +116,7 @@ def blob_now(change: Change, path: PurePosixPath) -> str:
     try:
         return read_blob(change.seen.root, path)
     except UnsafeFileError as error:
-        raise RefusedError(f"{error}; nothing was restored") from None
+        raise RefusedError(f"{error}; rename it, then repeat the command") from None
 
 
 def _save_present(vault: Vault, name: str, blob: str) -> tuple[Made, ...]:
@@ -178,7 +178,10 @@ def undo_commit(vault: Vault, name: str) -> UndoResult:
         raise RefusedError(f"{label}: it changed no note")
     for each in changes:
         if not is_note_path(PurePosixPath(each.path)) or not each.is_regular:
-            raise RefusedError(f"{label}: it changed {each.path}, which is not a note; use git")
+            raise RefusedError(
+                f"{label}: it changed {each.path}, which is not a note; "
+                f"`git revert {label}` takes it back"
+            )
 
     def plan(change: Change) -> None:
         for each in changes:

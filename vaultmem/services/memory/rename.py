@@ -58,10 +58,13 @@ def plan_rename(vault: Vault, address: str, new: str) -> Rename:
         ConflictError: a note of that name exists.
     """
     old = resolve_whole(vault, address)
-    target = _read_target(vault, old, new, is_named="/" not in address)
     graph = LinkGraph(vault)
     if str(old) not in graph.documents:
-        raise RefusedError(f"{old}: not a note that vaultmem reads; move it yourself")
+        raise RefusedError(
+            f"{old}: not a note that vaultmem reads; move it in a file manager, "
+            "then run `vaultmem links --repair`"
+        )
+    target = _read_target(vault, old, new, is_named="/" not in address)
     edits = _find_edits(vault, graph, (str(old), str(target)))
     changed_paths = {
         path for path, note_edits in edits.items() if any(not e.link.property for e in note_edits)

@@ -43,6 +43,7 @@ from vaultmem.services.syncing.sync_place import (
     digest_address,
     find_place,
     find_tip,
+    format_init,
     read_record,
     store_record,
 )
@@ -512,7 +513,7 @@ def _reject_unless_offline(
     if trouble is RemoteError.MISSING:
         raise VaultError(
             f"{name}: no repository is at {remote.display_url} ({message}); "
-            "make an empty one there (`git init --bare FOLDER`, or on the server's page), "
+            f"make an empty one there ({format_init(place.branch)}, or on the server's page), "
             "or correct the address"
         )
     raise VaultError(f"{name}: git could not reach it: {message}")

@@ -30,10 +30,18 @@ ORIGIN = "origin"
 
 _FILE = "sync.json"
 
-_NONE = (
-    "this vault has no remote yet; make an empty repository somewhere, and run `vaultmem sync URL` "
-    "once (a folder on a stick or a server will do: `git init --bare FOLDER`)"
-)
+
+def format_init(branch: str) -> str:
+    """Return the command that makes an empty remote, whose clones check out the branch."""
+    return f"`git init --bare -b {shlex.quote(branch)} FOLDER`"
+
+
+def _describe_none(branch: str) -> str:
+    return (
+        "this vault has no remote yet; make an empty repository somewhere, and run "
+        "`vaultmem sync URL` once (a folder on a stick or a server will do: "
+        f"{format_init(branch)})"
+    )
 
 
 class SyncTarget(NamedTuple):
@@ -96,7 +104,10 @@ def find_place(vault: Vault, where: str = "") -> SyncTarget:
         )
         raise PendingError(f"not synced: {obstacle}")
     remotes = read_remotes(vault.history)
-    remote = _find_sync_remote(vault, remotes, where) if where else _choose(vault, remotes, branch)
+    if where:
+        remote = _find_sync_remote(vault, remotes, branch, where)
+    else:
+        remote = _choose(vault, remotes, branch)
     upstream_remote, upstream_branch = remotes.upstreams.get(branch, ("", ""))
     upstream = upstream_branch if upstream_branch and upstream_remote == remote.name else branch
     return SyncTarget(remote, branch, upstream, remote.name not in remotes.by_name)
@@ -152,14 +163,15 @@ def _choose(vault: Vault, remotes: Remotes, branch: str) -> Remote:
             f"there are several remotes ({', '.join(names)}); choose one, such as "
             f"`vaultmem sync {shlex.quote(names[0])}`"
         )
-    raise NoteNotFoundError(_NONE)
+    raise NoteNotFoundError(_describe_none(branch))
 
 
-def _find_sync_remote(vault: Vault, remotes: Remotes, where: str) -> Remote:
+def _find_sync_remote(vault: Vault, remotes: Remotes, branch: str, where: str) -> Remote:
     if where in remotes.by_name:
         return remotes.by_name[where]
     if not _is_address(where):
-        hint = f"git knows {', '.join(sorted(remotes.by_name))}" if remotes.by_name else _NONE
+        names = ", ".join(sorted(remotes.by_name))
+        hint = f"git knows {names}" if names else _describe_none(branch)
         raise NoteNotFoundError(f"{where}: no remote is called that; {hint}")
     remote = Remote(ORIGIN, _make_absolute(where))
     for existing in remotes.by_name.values():
