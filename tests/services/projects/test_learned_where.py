@@ -93,10 +93,17 @@ def test_a_table_that_cannot_be_read_stops_the_write(
     assert run_cli("remember", "Berths.", "--global", "--vault", root, cwd=code).code == 0
 
 
-def test_a_task_and_a_decision_have_the_project(root: Path, code: Path, run_cli: RunCli) -> None:
+def test_a_task_its_handoff_and_a_decision_have_the_project(
+    root: Path, code: Path, run_cli: RunCli
+) -> None:
     assert run_cli("task", "add", "Paint the pier", "--vault", root, cwd=code).code == 0
     assert read_project(next((root / "tasks").iterdir())) == "harbour"
     agent = ["--vault", root, "--agent", "ada"]
+    handed = run_cli("task", "handoff", "--note", "The paint is in shed 3.", *agent, cwd=code)
+    assert handed.code == 0
+    assert read_project(next((root / "handoffs").iterdir())) == "harbour"
+    other = make_repository(code.parent / "tides")
+    assert run_cli("recall", "paint in the shed", "--json", *agent, cwd=other).json["hits"] == []
     assert run_cli("session", "start", "--id", "s-1", *agent, cwd=code).code == 0
     done = run_cli(
         "session", "add", "decision", "Berths are free.", "--session", "s-1", *agent, cwd=code
