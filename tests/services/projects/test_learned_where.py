@@ -93,9 +93,7 @@ def test_a_table_that_cannot_be_read_stops_the_write(
     assert run_cli("remember", "Berths.", "--global", "--vault", root, cwd=code).code == 0
 
 
-def test_a_task_its_handoff_and_a_decision_have_the_project(
-    root: Path, code: Path, run_cli: RunCli
-) -> None:
+def test_a_task_and_a_decision_have_the_project(root: Path, code: Path, run_cli: RunCli) -> None:
     assert run_cli("task", "add", "Paint the pier", "--vault", root, cwd=code).code == 0
     assert read_project(next((root / "tasks").iterdir())) == "harbour"
     agent = ["--vault", root, "--agent", "ada"]
@@ -112,6 +110,8 @@ def test_a_task_its_handoff_and_a_decision_have_the_project(
     assert {read_project(each) for each in (root / "notes").rglob("*.md")} == {"harbour"}
     shown = run_cli("session", "show", "s-1", "--json", *agent, cwd=code)
     assert shown.json["project"] == "harbour"
+    closed = run_cli("session", "close", "s-1", "--learn", "Oak is hard.", *agent, cwd=code)
+    assert "learned  notes/inbox/oak-is-hard.md" in closed.out.splitlines()
 
 
 def test_a_transcript_has_the_project_of_its_folder(
