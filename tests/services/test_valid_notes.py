@@ -134,6 +134,10 @@ def root_vault(make_vault: Make, opened: Open) -> Vault:
 def test_a_limit_that_is_none_is_refused(root_vault: Vault) -> None:
     with pytest.raises(RefusedError, match='valid_until "next week": not a date'):
         remember(root_vault, Memory("The pier is closed.", valid_until="next week"))
+    memory = Memory("The pier is closed.", valid_from="2026-12-01")
+    for end in ("2026-12-01", "2026-11-30T10:00"):
+        with pytest.raises(RefusedError, match="not after valid_from 2026-12-01"):
+            remember(root_vault, memory._replace(valid_until=end))
 
 
 SATURDAY = datetime.date(2026, 11, 28)

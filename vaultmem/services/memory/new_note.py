@@ -144,6 +144,9 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
                 f'{name} "{limit}": not a date (2026-10-01), a commit or a tag'
                 + (', nor "until PATH changes"' if name == "valid_until" else "")
             )
+    start, end = read_day(memory.valid_from), read_day(memory.valid_until)
+    if start and end and start >= end:
+        raise RefusedError(f"valid_until {end}: not after valid_from {start}; give a later day")
     check_tags(memory.tags)
     for leak in scan_note_text(vault, folder, memory.text):
         raise RefusedError(
