@@ -457,7 +457,8 @@ def _summarise(entries: Sequence[TaskEntry], status: str, next_step: str) -> str
         sentences.append(f"Next: {next_step.rstrip('.')}.")
     last = next((each for each in entries if each.part is ViewPart.SESSIONS), None)
     if last is not None:
-        sentences.append(f"Last: {one_line(last.text)[:240].rstrip('.')}.")
+        text = one_line(" ".join(last.text.split()))
+        sentences.append(f"Last: {text[:240].rstrip('.')}.")
     words = (
         (ViewPart.QUESTIONS, "open question"),
         (ViewPart.DECISIONS, "decision"),
