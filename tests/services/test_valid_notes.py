@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from conftest import RunCli
@@ -12,6 +12,7 @@ from support import git
 
 from vaultmem.core.validity import find_end
 from vaultmem.errors import RefusedError
+from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.vault import Vault
 
@@ -138,6 +139,13 @@ def test_a_limit_that_is_none_is_refused(root_vault: Vault) -> None:
     for end in ("2026-12-01", "2026-11-30T10:00"):
         with pytest.raises(RefusedError, match="not after valid_from 2026-12-01"):
             remember(root_vault, memory._replace(valid_until=end))
+    path = PurePosixPath("notes/a.md")
+    for name in ("valid_from", "valid_until"):
+        with pytest.raises(RefusedError, match=f'{name} "next week": not a date'):
+            update_note(root_vault, path, NoteUpdate({name: "next week"}))
+    update_note(root_vault, path, NoteUpdate({"valid_until": "2026-12-01"}))
+    update_note(root_vault, path, NoteUpdate({"valid_until": None}))
+    assert "valid_until" not in (root_vault.root / path).read_text()
 
 
 SATURDAY = datetime.date(2026, 11, 28)
