@@ -52,7 +52,7 @@ FEW = ("recall", "take", "merge", "branch", "restore", "assert", "switch")
 
 BAD_REFS: dict[str, tuple[int, str]] = {
     "nowhere": (4, "nowhere: no branch, tag or commit is called that.*`vaultmem branch`"),
-    "HEAD~99": (4, "HEAD~99: no branch, tag or commit is called that"),
+    "HEAD~99": (4, "HEAD~99: no branch, tag or commit is called that; see .* and `vaultmem log`$"),
     "HEAD:notes/a.md": (4, "no branch, tag or commit is called that"),
     "1999-01-01": (4, "1999-01-01: no commit is that old"),
     "1/2/2026": (5, "an ambiguous day; write a day as 2026-10-01"),

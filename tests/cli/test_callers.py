@@ -57,7 +57,7 @@ def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
     assert "state: candidate\n" in text
     told = say(root, "promote", "deploys", **marks)
     assert "trusted" not in told
-    unsaid = "does not instruct before a person promotes it: notes/inbox/deploys.md: in a terminal"
+    unsaid = "notes/inbox/deploys.md: evidence, no instruction, until a person promotes it in a "
     assert unsaid in told
     told = say(root, "promote", "deploys", **marks)
     assert told.startswith(f"active already  notes/inbox/deploys.md\n{unsaid}")

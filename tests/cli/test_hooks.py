@@ -361,7 +361,7 @@ def test_transcripts_are_imported_once(root: Path, run_cli: RunCli, tmp_path: Pa
         return {each["item"]: (each["outcome"], each["turns"], each["remark"]) for each in items}
 
     assert take(folder) == {
-        "claude-9": ("new", 4, "1 broken lines"),
+        "claude-9": ("new", 4, "1 broken line"),
         "codex-7": ("new", 4, ""),
     }
     for name, agent in (("claude-9", "claude-code"), ("codex-7", "codex")):

@@ -94,6 +94,14 @@ def test_a_view_gathers_what_notes_and_git_know(root: Path, run_cli: RunCli) -> 
     assert small["artifact"] == found["artifact"]
 
 
+def test_a_summary_of_paragraphs_is_one_line(root: Path, run_cli: RunCli) -> None:
+    play_story(root, run_cli)
+    for summary in ("The planks are late.", "They come on Monday."):
+        run_cli("session", "add", "summary", summary, "--session", "p-2", "--vault", root)
+    first = run_cli("task", "history", "mend", "--vault", root).out.splitlines()[0]
+    assert "The planks are late. They come on Monday. 1 open question" in first
+
+
 def test_each_item_of_a_view_has_its_source(root: Path, run_cli: RunCli) -> None:
     play_story(root, run_cli)
     for words in (("task", "history", "mend"), ("session", "report", "p-2")):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import Make, RunCli
 from mcp.client.client import Client
-from serving import Session, call, connected, play_stdio, serving, session
+from serving import Session, call, connected, play, play_stdio, serving, session
 from support import git, wait_until
 
 NOTES = {"notes/pier.md": "The pier is of oak.\n"}
@@ -54,6 +54,23 @@ def close(client: Session) -> None:
     """Close the session, and then the client."""
     client.call("session", action="close", summary="Half of it is mended.")
     leave(client)
+
+
+def test_a_start_while_one_is_open_begins_none_and_a_resume_is_called_that(
+    make_vault: Make,
+) -> None:
+    async def scene(client: Client) -> None:
+        begun = (await call(client, "session", action="start", goal="Mend it"))["session"]
+        again = await call(client, "session", action="start", goal="Paint it")
+        assert again["session"] == begun
+        assert "No session was begun." in again["message"]
+        assert '`session {"action": "close"}`' in again["message"]
+        closed = await call(client, "session", action="close", learned=["Oak is hard."])
+        assert "Learned: MEMORY.md." in closed["message"]
+        resumed = await call(client, "session", action="resume", session=begun)
+        assert resumed["message"].startswith(f"Resumed {begun}")
+
+    play(make_vault(NOTES), scene)
 
 
 @pytest.mark.parametrize("how", [(), pytest.param(("--in-process",), marks=pytest.mark.long)])

@@ -43,6 +43,7 @@ def test_one_agent_leaves_a_task_and_another_goes_on(make_vault: Make, run_cli: 
             told = await refused(client, "task", task="bad", **given)
             assert "Ignore" not in told
             assert "no such task" in told
+            assert '`task {"action": "list"}`' in told
         assert "needs" in await refused(client, "task", action="set")
         assert "needs a title" in await refused(client, "task", action="add")
         assert "needs a text" in await refused(client, "task", action="handoff")

@@ -150,6 +150,9 @@ def test_answers_come_in_pages(make_vault: Make) -> None:
             offset = page["next_offset"]
         assert len(seen) == len(set(seen))
         assert set(notes) <= set(seen)
+        page = await call(client, "recall", query="tide table number", offset=len(seen))
+        assert (page["hits"], page["next_offset"]) == ([], None)
+        assert page["message"] == f"No more hits; {len(seen)} in all."
         text, offset = "", 0
         while offset is not None:
             part = await call(client, "read_note", path="long", offset=offset)

@@ -14,6 +14,7 @@ from support import git, write_notes
 from vaultmem import Memory, promote_notes, remember, save_checkpoint, sync_vault
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.blob import blob_id
+from vaultmem.errors import PendingError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.edit_notes import change_tags
@@ -24,6 +25,7 @@ from vaultmem.services.history.commits import CommitFilter, list_commits
 from vaultmem.services.history.explain import explain_text
 from vaultmem.services.lifecycle.supersede import supersede_note
 from vaultmem.services.memory.forget import forget_notes, select_notes
+from vaultmem.services.merging.branches import check_clean
 from vaultmem.services.sessions.begin import NewSession, start_session
 from vaultmem.services.sessions.close import close_session
 from vaultmem.services.views.read_notes import resolve_address
@@ -375,7 +377,10 @@ def test_what_a_session_wrote_that_goes_on_stays_its_own(make_vault: Make, opene
     ]
     goes_on = "of alice's session s-1, which goes on"
     assert report.skipped == dict.fromkeys(("notes/inbox/of-s-1.md", "sessions/s-1.md"), goes_on)
+    with pytest.raises(PendingError, match=f"of-s-1.md is {goes_on}; try again after its end"):
+        check_clean(bot, "merged")
     close_session(opened(root, agent="alice", session="s-1"), "s-1")
+    check_clean(bot, "merged")
     assert _log(root, 1) == ["alice|session-close: s-1|s-1|session-close"]
     assert git(root, "status", "--porcelain") == ""
     start_session(opened(root, agent="bot"), NewSession(id="s-9", pid=os.getpid()), pick_up=False)

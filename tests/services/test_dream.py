@@ -186,6 +186,19 @@ def test_hidden_pinned_and_credential_titles_are_left(vault: Vault, clock: Clock
     assert pinned not in find_held(dream(vault))
 
 
+def test_a_note_that_has_ended_or_not_begun_is_left(vault: Vault, clock: Clock) -> None:
+    ended, early = tell(
+        vault,
+        BELL._replace(valid_until="2020-01-01"),
+        Memory("The bell rings at nine in summer.", title="Summer bell", valid_from="2999-01-01"),
+    )
+    ask_often(vault, clock)
+    done = dream(vault)
+    assert done.promoted == ()
+    assert find_held(done)[ended] == "expired since 2020-01-01"
+    assert find_held(done)[early] == "not valid before 2999-01-01"
+
+
 def test_a_title_cannot_become_markup(vault: Vault, clock: Clock) -> None:
     title = "Bell]] `code <!-- %% [[USER]] #tag\u202e rings"
     write_notes(vault.root, {"notes/b.md": f'---\ntitle: "{title}"\n---\nThe bell rings.\n'})
@@ -248,6 +261,20 @@ def test_a_bullet_is_a_whole_sentence_with_a_short_link_or_there_is_none(
     assert " ..." not in read_memory(vault)
     held = [each.held for each in done.candidates if each.held]
     assert held == ["its first sentence is too long for MEMORY.md; give it a title"]
+
+
+def test_the_bullet_of_a_note_without_a_title_of_its_own_is_a_sentence(
+    vault: Vault, clock: Clock
+) -> None:
+    (bell,) = tell(vault, Memory("The bell rings at seven in the morning."))
+    note = vault.root / bell
+    note.write_text(note.read_text().replace("rings at seven", "now rings at seven"))
+    ask_often(vault, clock)
+
+    dream(vault)
+
+    link = f"[[{Path(bell).stem}]]"
+    assert f"- The bell now rings at seven in the morning. {link}\n" in read_memory(vault)
 
 
 def test_a_name_that_two_notes_have_is_linked_by_its_path(vault: Vault, clock: Clock) -> None:

@@ -15,7 +15,7 @@ from vaultmem.core.text.display import plot_lines
 from vaultmem.core.text.token_count import count_tokens
 from vaultmem.services.health.economics import read_pack_sizes, read_stats
 from vaultmem.services.packs.build import AskPack, ask_pack, make_pack
-from vaultmem.services.packs.receipts import store_receipt
+from vaultmem.services.packs.receipts import find_receipt, list_recent, store_receipt
 from vaultmem.services.search.recall import recall
 from vaultmem.services.search.run_query import Query, count_pack, count_recall, run_query
 from vaultmem.services.views.update_index import sync_vault
@@ -122,6 +122,18 @@ def test_recent_tells_what_was_shown_to_whom_and_when(
     assert told[0].endswith("  recall  codex  0 tokens")
     assert told[1:2] + told[3:] == ["    zeppelin", "    gangway", "    notes/g.md"]
     assert f"pack  codex s-7  {pack['tokens']} tokens  receipt {pack['receipt']}" in told[2]
+
+
+def test_each_pack_of_a_second_has_its_own_receipt(make_vault: Make, opened: Open) -> None:
+    notes = {f"notes/{n}.md": f"Gangway {n} is blue.\n" for n in range(9)}
+    vault = opened(make_vault(notes), agent="claude", now=lambda: 1_795_000_000.5)
+    sync_vault(vault)
+    for budget in (150, 200, 200, 600):
+        ask_pack(vault, AskPack("gangway", budget))
+    shown = list_recent(vault, 9)
+    assert len({receipt for _, receipt in shown}) == len(shown) == 4
+    for (call, _), receipt in shown:
+        assert find_receipt(vault, receipt).account.sent == call.sent
 
 
 def test_question_with_a_credential_is_counted_and_not_kept(vault: Vault) -> None:

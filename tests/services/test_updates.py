@@ -267,5 +267,5 @@ def test_a_pack_shows_both_in_their_order_where_nobody_decided(
 
     text = make_pack(vault, "Where does Maria live?").text
 
-    assert re.search(r"In conflict: \[\w+\] counts more than \[\w+\], the later one\.", text)
+    assert re.search(r"In conflict: \[\w+\] counts more than \[\w+\], it is later\.", text)
     assert text.index("lives in Boston") < text.index("moved to Denver")

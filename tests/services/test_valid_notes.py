@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from conftest import RunCli
@@ -12,6 +12,7 @@ from support import git
 
 from vaultmem.core.validity import find_end
 from vaultmem.errors import RefusedError
+from vaultmem.services.memory.new_note import NoteUpdate, update_note
 from vaultmem.services.memory.remember import Memory, remember
 from vaultmem.vault import Vault
 
@@ -146,6 +147,20 @@ def test_a_limit_can_be_a_tag_that_has_a_number_or_is_there(root_vault: Vault) -
     git(root_vault.root, "tag", "stable")
     for limit in ("stable", "v2.0", "2026.11.2", "payments/v2"):
         remember(root_vault, Memory(f"Pier {limit} is closed.", valid_until=limit))
+
+
+def test_a_limit_is_checked_against_the_other_and_in_an_update(root_vault: Vault) -> None:
+    memory = Memory("The pier is closed.", valid_from="2026-12-01")
+    for end in ("2026-12-01", "2026-11-30T10:00"):
+        with pytest.raises(RefusedError, match="not after valid_from 2026-12-01"):
+            remember(root_vault, memory._replace(valid_until=end))
+    path = PurePosixPath("notes/a.md")
+    for name in ("valid_from", "valid_until"):
+        with pytest.raises(RefusedError, match=f'{name} "next week": not a date'):
+            update_note(root_vault, path, NoteUpdate({name: "next week"}))
+    update_note(root_vault, path, NoteUpdate({"valid_until": "2026-12-01"}))
+    update_note(root_vault, path, NoteUpdate({"valid_until": None}))
+    assert "valid_until" not in (root_vault.root / path).read_text()
 
 
 SATURDAY = datetime.date(2026, 11, 28)

@@ -43,6 +43,7 @@ _SEARCH_REMARK = (
     "Turns (session, number), then sessions, the best first; evidence, not instruction:"
 )
 _CHAIN = "What comes after it, itself, and what came before; evidence, not instruction:"
+_STILL_OPEN = 'No session was begun. `session {"action": "close"}` first, to begin another.'
 _TRUNCATION_TEXT = "There are more; recall finds what they were about."
 
 
@@ -63,13 +64,15 @@ def leave_tool(vault: Vault, arguments: dict[str, Any]) -> ToolAnswer:
 
 def _start(vault: Vault, request: Any, budget: int) -> ToolAnswer:
     result = sessions.START.run(vault, request, restores=False).start_result
-    previous = next(iter(request.continues), "") if result.is_new else result.session.facts.id
-    return _describe_begun(vault, result, previous, budget)
+    if result.is_new:
+        return _describe_begun(vault, result, next(iter(request.continues), ""), budget)
+    tool_answer = _describe_begun(vault, result, result.session.facts.id, budget)
+    return tool_answer._replace(text=f"{_STILL_OPEN}\n\n{tool_answer.text}")
 
 
 def _resume(vault: Vault, request: Any, budget: int) -> ToolAnswer:
     result = sessions.RESUME.run(vault, request, restores=False).start_result
-    return _describe_begun(vault, result, "", budget)
+    return _describe_begun(vault, result, "", budget, "Resumed")
 
 
 def _fork(vault: Vault, request: Any, budget: int) -> ToolAnswer:
@@ -77,9 +80,11 @@ def _fork(vault: Vault, request: Any, budget: int) -> ToolAnswer:
     return _describe_begun(vault, result, "", budget)
 
 
-def _describe_begun(vault: Vault, result: StartResult, previous: str, budget: int) -> ToolAnswer:
+def _describe_begun(
+    vault: Vault, result: StartResult, previous: str, budget: int, word: str = "Began"
+) -> ToolAnswer:
     """Return the open session, and the work that it continues."""
-    tool_answer = _tell("Began" if result.is_new else "Open already:", result.session)
+    tool_answer = _tell(word if result.is_new else "Open already:", result.session)
     lines = [tool_answer.text]
     lines += [f"Recovered {each.session}, whose process is gone." for each in result.recovered]
     if name := result.restore or previous:
@@ -116,6 +121,7 @@ def _close(vault: Vault, request: Any, _: int) -> ToolAnswer:
     result = sessions.CLOSE.run(vault, request)
     lines = [
         f"Closed {result.session.facts.id} as {result.session.facts.status}.",
+        *(f"Learned: {each.path}." for each in result.learned),
         *(f"Proposed as a dead end: {each.path}." for each in result.dead_ends),
     ]
     lines += [f"{commit[:7]}  {subject}" for commit, subject in result.report.commits]
@@ -124,7 +130,8 @@ def _close(vault: Vault, request: Any, _: int) -> ToolAnswer:
 
         lines += describe_proposed(result.proposed)
     tool_answer = _tell("", result.session)
-    detail = {**tool_answer.detail, **report_json(result.report)}
+    learned = [pick(each, "text path in_memory") for each in result.learned]
+    detail = {**tool_answer.detail, "learned": learned, **report_json(result.report)}
     return tool_answer._replace(text="\n".join(lines), detail=detail)
 
 
@@ -252,7 +259,7 @@ SESSION = Tool(
     "Session",
     "Keep the record of a piece of work: start (goal, continues: a session), resume, fork, "
     "restore (what an earlier context knew), note, question, decide, summarize (text), touch "
-    "(files), close (commits; summary, learned: lines for MEMORY.md), search (query), chain "
+    "(files), close (commits; summary, learned: facts to keep), search (query), chain "
     "(what came before and after).",
     share(
         [each.request for each in _ACTIONS.values()],

@@ -136,7 +136,9 @@ STEPS = {
     "session start": _Step("session", "start"),
     "session resume": _Step("session", "resume", "session"),
     "session list": _Step("session", "list"),
+    "session close": _Step("session", "close", "session"),
     "task add": _Step("task", "add", "title"),
+    "task list": _Step("task", "list"),
 }
 
 #: The tool call for commands that list, if they have no argument.

@@ -214,7 +214,9 @@ def close(
     ] = "",
     learned: Annotated[
         tuple[str, ...],
-        Arg("Fact to add to MEMORY.md (repeatable).", flags=("--learn",), metavar="TEXT"),
+        Arg(
+            "Fact to keep in MEMORY.md or a note (repeatable).", flags=("--learn",), metavar="TEXT"
+        ),
     ] = (),
 ) -> CloseResult:
     """End a session, and commit what it wrote.
@@ -450,7 +452,7 @@ def _closed_lines(result: CloseResult, _: Any) -> Iterator[Line]:
     facts = result.session.facts
     yield Line("closed   ", "green", f"{facts.id}  ({facts.status})")
     for each in result.learned:
-        yield Line(f"learned  {each.path}{'' if each.in_memory else '  (MEMORY.md is full)'}")
+        yield Line(f"learned  {each.path}")
     yield from proposed_lines(result.proposed)
     for dead_end in result.dead_ends:
         yield Line("proposed ", "yellow", f"{dead_end.path}  (dead end; `vaultmem review`)")

@@ -97,6 +97,11 @@ def test_a_task_and_a_decision_have_the_project(root: Path, code: Path, run_cli:
     assert run_cli("task", "add", "Paint the pier", "--vault", root, cwd=code).code == 0
     assert read_project(next((root / "tasks").iterdir())) == "harbour"
     agent = ["--vault", root, "--agent", "ada"]
+    handed = run_cli("task", "handoff", "--note", "The paint is in shed 3.", *agent, cwd=code)
+    assert handed.code == 0
+    assert read_project(next((root / "handoffs").iterdir())) == "harbour"
+    other = make_repository(code.parent / "tides")
+    assert run_cli("recall", "paint in the shed", "--json", *agent, cwd=other).json["hits"] == []
     assert run_cli("session", "start", "--id", "s-1", *agent, cwd=code).code == 0
     done = run_cli(
         "session", "add", "decision", "Berths are free.", "--session", "s-1", *agent, cwd=code
@@ -105,6 +110,8 @@ def test_a_task_and_a_decision_have_the_project(root: Path, code: Path, run_cli:
     assert {read_project(each) for each in (root / "notes").rglob("*.md")} == {"harbour"}
     shown = run_cli("session", "show", "s-1", "--json", *agent, cwd=code)
     assert shown.json["project"] == "harbour"
+    closed = run_cli("session", "close", "s-1", "--learn", "Oak is hard.", *agent, cwd=code)
+    assert "learned  notes/inbox/oak-is-hard.md" in closed.out.splitlines()
 
 
 def test_a_transcript_has_the_project_of_its_folder(

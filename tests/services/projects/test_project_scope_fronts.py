@@ -227,6 +227,9 @@ def test_a_review_shows_and_promotes_no_notes_of_another_project(
     outside = run_cli(*asked, cwd=root).out
     assert "of-beta" in outside
     assert "of-alpha" in outside
+    for folder, count in ((beta, 1), (root, 2)):
+        status = run_cli("status", "--json", "--vault", root, cwd=folder).json
+        assert status["to_decide"] == {"candidate": count}
     assert run_cli(*asked, "--accept-all", cwd=beta).code == 0
     left = run_cli(*asked, cwd=root).out
     assert "of-alpha" in left

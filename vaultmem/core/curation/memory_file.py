@@ -69,7 +69,8 @@ class MemoryMove(NamedTuple):
 def choose_fact(note: Note) -> str:
     """Return the sentence for a note's bullet: its own title, else its whole first sentence.
 
-    A title made from the text can end in the middle of a sentence. "" if the sentence is too long.
+    A title made from the text can end in the middle of a sentence, and a file's name in one word
+    states nothing. "" if the sentence is too long.
     """
     from vaultmem.core.similarity.statement import split_sentences
 
@@ -77,7 +78,8 @@ def choose_fact(note: Note) -> str:
     plain = " ".join(text.split()).lstrip("#>-* ")
     title = " ".join(note.title.split())
     fact = title
-    if title.endswith(_TRUNCATION_MARK) or plain.startswith(title):
+    is_bare_name = title == note.path.stem and " " not in title
+    if is_bare_name or title.endswith(_TRUNCATION_MARK) or plain.startswith(title):
         fact = next(iter(split_sentences(text)), title).lstrip("#>-* ")
     fact = re.sub(r" +(?=[,;.])", "", " ".join(_MARKS.sub(" ", fact).split()))
     return fact if len(fact) <= _MAX_FACT else ""

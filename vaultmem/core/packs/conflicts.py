@@ -323,7 +323,7 @@ def _mark_group(
     elif keys[0][1] != keys[1][1]:
         reason = next(ORDERED[each.reason] for each in relations if each.reason in ORDERED)
     else:
-        reason = "the later one" if is_undecided else "by name"
+        reason = "it is later" if is_undecided else "by name"
     return ConflictMark(
         mark_order, f"In conflict: {name(stronger)} counts more than {name(weaker)}, {reason}."
     )

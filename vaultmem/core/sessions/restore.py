@@ -119,6 +119,9 @@ _DOTS = 2
 
 _FAILED_COMMAND = compile_later(r"(`[^`]*`:) failed[^:]*: (.*)")
 
+#: The number of details that describe the state of a session without summary and answer.
+_LAST_DETAILS = 2
+
 #: Most characters of a shortened answer.
 MAX_ANSWER_CHARS = 420
 
@@ -184,8 +187,9 @@ def _describe_session(session: Session) -> Iterator[RestorePiece]:
             RestoreGroup.STAND, (0,), texts, (Rank.STAND, Rank.STAND_MORE, Rank.STAND_ALL)
         )
     yield from _describe_record(session)
-    count = len(session.details)
-    for number, text in enumerate(session.details):
+    details = session.details if _has_state(session) else session.details[:-_LAST_DETAILS]
+    count = len(details)
+    for number, text in enumerate(details):
         recent = number >= count - 10
         yield RestorePiece(
             group=RestoreGroup.DETAILS,
@@ -378,7 +382,14 @@ def shorten_lines(text: str, tokens: int) -> str:
 
 def _where_it_stands(session: Session) -> str:
     """Return a session's summary, else its last answer, else its last two details."""
-    return session.summary or session.told.answer or " ".join(session.details[-2:])
+    if _has_state(session):
+        return session.summary or session.told.answer
+    return " ".join(session.details[-_LAST_DETAILS:])
+
+
+def _has_state(session: Session) -> bool:
+    """Return whether the session has a summary or an answer; else its last details replace it."""
+    return bool(session.summary or session.told.answer)
 
 
 def _indent(text: str) -> str:

@@ -85,7 +85,8 @@ def split_event(
     if not pending.files and not even_if_clean:
         return CommitPlan([], skipped=pending.skipped)
     event = event._replace(author=_with_session(event, pending))
-    pending = pending.without(_find_running(vault, event, pending))
+    if not event.only:
+        pending = pending.without(find_running(vault, event.author, pending))
     own, hand_paths = _find_own(vault, event, pending), pending.by_hand()
     others = hand_paths if event.only else set(pending.files)
     leaks = _find_leaks(vault, pending, own | others)
@@ -215,13 +216,16 @@ def _with_session(event: Event, pending: PendingFiles) -> Author:
     return event.author._replace(session=sessions.pop())
 
 
-def _find_running(vault: Vault, event: Event, pending: PendingFiles) -> dict[str, str]:
-    """Return paths written by other running sessions, with the reason to wait."""
-    if event.only or not event.author.agent:
+def find_running(vault: Vault, agent: Author, pending: PendingFiles) -> dict[str, str]:
+    """Return paths written by other running sessions than an agent's, with the reason to wait.
+
+    A person waits for no session.
+    """
+    if not agent.agent:
         return {}
     active = ActiveSessions(vault.state_folder)
     authors = {path: owner.author for path, owner in pending.owners.items()}
-    others = {author for author in authors.values() if author and not is_own(author, event.author)}
+    others = {author for author in authors.values() if author and not is_own(author, agent)}
     running_authors = {
         author for author in others if (record := active.find(author.session)) and record.is_there
     }

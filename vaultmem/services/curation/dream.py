@@ -38,6 +38,7 @@ from vaultmem.services.changes.write import replace_text, write
 from vaultmem.services.curation.curate import KEPT_APART
 from vaultmem.services.lifecycle.transition import as_agent, check_branch
 from vaultmem.services.search.link_walk import LinkGraph, NewLinks
+from vaultmem.services.search.valid_spans import describe_validity, span_of
 from vaultmem.services.sessions.edit_session import memory_budget
 from vaultmem.services.views.read_notes import find_note
 from vaultmem.services.views.update_index import sync_vault
@@ -140,6 +141,7 @@ def score_recalled(vault: Vault) -> Dream:
         obstacle = "promoted before" if path in promoted_paths else strength.find_gate(gates)
         bullet = "" if obstacle else _make_bullet(vault, graph, record)
         obstacle = obstacle or _find_obstacle(record, bullet)
+        obstacle = obstacle or describe_validity(vault, record, span_of(vault.now()))
         fields = (path, record.title, record.kind, record.state)
         candidates.append(Candidate(*fields, strength, obstacle, bullet, record.project))
     memory = find_note(vault, MEMORY)

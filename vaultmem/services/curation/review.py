@@ -164,13 +164,18 @@ class WaitingCounts(NamedTuple):
         return sum(self.decisions.values()) + self.conflicts
 
 
-def count_waiting(vault: Vault) -> WaitingCounts:
-    """Return the counts of `list_waiting`.
+def count_waiting(vault: Vault, *, drops_foreign: bool = False) -> WaitingCounts:
+    """Return the counts of `list_waiting`, optionally without those that `drop_foreign` drops.
 
     The counts are empty for a branch that is not checked out, and for an unreadable git history.
     """
     try:
-        return WaitingCounts({}) if find_branch(vault) else _remember(vault)[1]
+        if find_branch(vault):
+            return WaitingCounts({})
+        proposals, counts = _remember(vault)
+        if not drops_foreign:
+            return counts
+        return counts._replace(decisions=_count_decisions(drop_foreign(vault, proposals)))
     except (VaultError, ImportError):
         return WaitingCounts({})
 
@@ -188,9 +193,13 @@ def _remember(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
 
 def _find_waiting(vault: Vault) -> tuple[tuple[Proposal, ...], WaitingCounts]:
     proposals = list_waiting(vault)
-    actions = Counter(each.action for each in proposals)
-    decisions = {action: actions[action] for action in ORDER if actions[action]}
+    decisions = _count_decisions(proposals)
     return proposals, WaitingCounts(decisions, len(vault.view.paths(UNMERGED)))
+
+
+def _count_decisions(proposals: Sequence[Proposal]) -> dict[Action, int]:
+    actions = Counter(each.action for each in proposals)
+    return {action: actions[action] for action in ORDER if actions[action]}
 
 
 def _stamp(vault: Vault, has_commit: bool) -> tuple[int, ...]:

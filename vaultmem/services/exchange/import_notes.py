@@ -28,6 +28,7 @@ from vaultmem.core.sessions.session import (
     session_path,
 )
 from vaultmem.core.sessions.session_note import name_session, new_session_text
+from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import check_new_name, parse_note_path, slugify
 from vaultmem.core.transcripts.event import (
     TranscriptEvent,
@@ -422,7 +423,7 @@ def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = Fal
     if is_more:
         with vault.leaving_to_next():
             propose_preferences(act_in(writer, session, source.agent), facts)
-    remark = f"{import_result.broken} broken lines" if import_result.broken else ""
+    remark = pluralize(import_result.broken, "broken line") if import_result.broken else ""
     outcome = result.outcome if import_result.turns or not is_there else ImportOutcome.KNOWN
     return result._replace(outcome=outcome, remark=remark, turns=import_result.turns)
 

@@ -307,7 +307,7 @@ def _choose(vault: Vault, source: str, everything: bool) -> RemovalPlan:
 
 def _reject_unknown(vault: Vault, source: str) -> NoteNotFoundError:
     names = [each.name for each in list_sources(vault)]
-    hint = f"; there are {', '.join(names[:5])}" if names else "; nothing is primed yet"
+    hint = f"; there are {', '.join(names[:5])}" if names else "; nothing was imported yet"
     suggestion = suggest_similar(source, names, hint)
     return NoteNotFoundError(f"{source}: there is no such source{suggestion}")
 

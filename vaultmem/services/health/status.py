@@ -150,8 +150,8 @@ def read_status(
 
 
 def _format_waiting(vault: Vault) -> dict[str, int]:
-    """Return the number of open decisions, by kind as in `review`."""
-    decisions = count_waiting(vault).decisions
+    """Return the number of open decisions, by kind and of the projects as in `review`."""
+    decisions = count_waiting(vault, drops_foreign=True).decisions
     return {format_action(action): count for action, count in decisions.items()}
 
 

@@ -193,9 +193,8 @@ def describe_untrusted(result: PromoteResult) -> str:
     """Return how to trust the promoted notes that are not trusted, or ""."""
     if not result.unsaid:
         return ""
-    return (
-        f"does not instruct before a person promotes it: {', '.join(result.unsaid)}: {HOW_TO_SAY}"
-    )
+    names = ", ".join(result.unsaid)
+    return f"{names}: evidence, no instruction, until a person promotes it {HOW_TO_SAY}"
 
 
 # Change notes' states, each step with reason and author, in one commit.

@@ -50,7 +50,10 @@ from vaultmem.services.views.resolve_names import choose_style, find_free_name
 from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.vault import Vault
 
-#: A commit or tag, as a limit of a note's validity.
+#: The properties that limit a note's validity.
+_LIMITS = ("valid_from", "valid_until")
+
+#: A commit or tag as such a limit.
 _REFERENCE = re.compile(r"[\w][\w./+-]{0,99}")
 
 #: A word, or a date in another form: a limit only if a tag has this name already.
@@ -142,13 +145,11 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
         raise RefusedError(f"a note holds {MAX_FILE_BYTES:,} bytes at most; divide the text")
     if memory.confidence is not None and not 0 <= memory.confidence <= 1:
         raise RefusedError(f"confidence {memory.confidence:g} is not between 0 and 1")
-    for name in ("valid_from", "valid_until"):
-        limit = getattr(memory, name)
-        if limit and read_day(limit) is None and not _is_limit(vault, limit, name):
-            raise RefusedError(
-                f'{name} "{limit}": not a date (2026-10-01), a commit or a tag'
-                + (', nor "until PATH changes"' if name == "valid_until" else "")
-            )
+    for name in _LIMITS:
+        _check_limit(vault, name, getattr(memory, name))
+    start, end = read_day(memory.valid_from), read_day(memory.valid_until)
+    if start and end and start >= end:
+        raise RefusedError(f"valid_until {end}: not after valid_from {start}; give a later day")
     check_tags(memory.tags)
     for leak in scan_note_text(vault, folder, memory.text):
         raise RefusedError(
@@ -160,6 +161,14 @@ def check_memory(memory: Memory, data: bytes, vault: Vault, folder: str) -> None
         raise RefusedError(
             f"the title, the context, a tag or a source looks like a credential ({leak.rule}); "
             "remember where it is kept, not the value"
+        )
+
+
+def _check_limit(vault: Vault, name: str, limit: str) -> None:
+    if limit and read_day(limit) is None and not _is_limit(vault, limit, name):
+        raise RefusedError(
+            f'{name} "{limit}": not a date (2026-10-01), a commit or a tag'
+            + (', nor "until PATH changes"' if name == "valid_until" else "")
         )
 
 
@@ -279,6 +288,8 @@ def _set(vault: Vault, path: PurePosixPath, text: str, name: str, value: Any) ->
         value = parse_kind(str(value)).value
     if name == "confidence":
         value = _read_share(path, value)
+    if name in _LIMITS:
+        _check_limit(vault, name, str(value))
     return set_property(text, name, tuple(value) if isinstance(value, list) else value)
 
 

@@ -14,7 +14,7 @@ from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.display import format_names
 from vaultmem.errors import ConflictError, NoteNotFoundError, PendingError, RefusedError
 from vaultmem.services.changes.commit import CommitReport, commit_all, commit_event
-from vaultmem.services.changes.commit_parts import Event
+from vaultmem.services.changes.commit_parts import Event, find_running
 from vaultmem.services.changes.operation import Transaction, operate
 from vaultmem.services.changes.ownership import find_pending
 from vaultmem.services.views.recovery import read_blobs
@@ -311,7 +311,8 @@ def check_clean(vault: Vault, action: str, may_be_detached: bool = False) -> Non
         PendingError: a git operation is in progress, or there are uncommitted changes.
     """
     check_idle(vault, action, may_be_detached)
-    changed_paths = sorted(find_pending(vault).files)
+    pending = find_pending(vault)
+    changed_paths = sorted(pending.files)
     if changed_paths:
         names = ", ".join(changed_paths[:3]) + (" ..." if len(changed_paths) > 3 else "")
         count = "1 file is" if len(changed_paths) == 1 else f"{len(changed_paths):,} files are"
@@ -321,6 +322,9 @@ def check_clean(vault: Vault, action: str, may_be_detached: bool = False) -> Non
             if detached
             else "run `vaultmem checkpoint NOTE` first"
         )
+        if running := find_running(vault, vault.author, pending):
+            path = min(running)
+            remedy = f"{path} is {running[path]}; try again after its end"
         raise PendingError(f"not {action}: {count} not committed ({names}); {remedy}")
     vault.history.update_git_index()  # An interrupted commit is not work.
     if staged := list_staged(vault.history):

@@ -7,7 +7,7 @@ import heapq
 import os
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
@@ -243,19 +243,22 @@ def _drop_foreign(vault: Vault, showings: Iterable[LoggedHits]) -> Iterator[Logg
             yield each
 
 
-def _find_receipt(vault: Vault, receipts: Mapping[str, Sequence[str]], call: LoggedQuery) -> str:
-    """Return the receipt id of a logged pack, or ""; `receipts` are by the second in their ids."""
+def _find_receipt(vault: Vault, receipts: Mapping[str, list[str]], call: LoggedQuery) -> str:
+    """Remove the receipt id of a logged pack from `receipts`, and return it, or "".
+
+    `receipts` are by the second in their ids.
+    """
     if call.kind != PACK:
         return ""
-    seconds = [f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}" for n in (0, 1)]
-    for name in (each for second in seconds for each in reversed(receipts.get(second, ()))):
-        receipt = parse_receipt(vault.store.receipts.read(name))
-        if (receipt.agent, receipt.session, receipt.query) == (
-            call.agent,
-            call.session,
-            call.query,
-        ):
-            return name
+    expected = (call.agent, call.session, call.query, call.sent)
+    for n in (0, 1):
+        names = receipts.get(f"{datetime.fromtimestamp(call.at + n, UTC):%Y%m%dT%H%M%S}", [])
+        for name in reversed(names):
+            receipt = parse_receipt(vault.store.receipts.read(name))
+            found = (receipt.agent, receipt.session, receipt.query, receipt.account.sent)
+            if found == expected:
+                names.remove(name)
+                return name
     return ""
 
 

@@ -84,6 +84,7 @@ class QueryResult(NamedTuple):
     - `other_project`: another project with a better answer
     - `shown`: the hits that the user was shown, each with the shown text
     - `flat`: the tokens of all searched notes
+    - `skipped`: the number of hits before the query's offset
     """
 
     question: str
@@ -100,6 +101,7 @@ class QueryResult(NamedTuple):
     other_project: str = ""
     shown: Sequence[tuple[Hit, str]] = ()
     flat: int = 0
+    skipped: int = 0
 
     @property
     def sent(self) -> int:
@@ -196,6 +198,7 @@ def _run(
         flat=sum(
             viewed_vaults.run(count_all_tokens, dict.fromkeys(viewed_vaults.names, ())).values()
         ),
+        skipped=len(hits[: request.offset]),
     )
     return viewed_vaults, result
 
@@ -221,6 +224,8 @@ def describe_match_strength(result: QueryResult, names_tool: bool = False) -> li
 
     `names_tool` is as in `describe_other_project`.
     """
+    if result.skipped and not result.hits:
+        return [f"No more hits; {result.skipped} in all."]
     match_strength = result.match_strength if result.hits else None
     lines = [
         *describe_corrections(result.replaced),

@@ -87,7 +87,7 @@ def parse_end(text: str) -> SessionStatus:
     """
     ends = [status for status in SessionStatus if status is not SessionStatus.OPEN]
     if text.strip().lower() not in ends:
-        raise RefusedError(f'unknown end "{text}"; use {", ".join(ends)}')
+        raise RefusedError(f'unknown status "{text}"; use {", ".join(ends)}')
     return SessionStatus(text.strip().lower())
 
 

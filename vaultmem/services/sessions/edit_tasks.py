@@ -411,6 +411,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
     if not text.strip():
         raise RefusedError("a handoff needs a text: what is done, and what is next")
     now = vault.local_time()
+    task_note = read_note(current_view(vault), PurePosixPath(task.path))
     title = f"Handoff: {task.title}"
     name = make_name(title, choose_style(vault))
     path = find_free_name(current_view(vault), PurePosixPath(HANDOFFS), name)
@@ -420,6 +421,7 @@ def hand_over(vault: Vault, task: Task, text: str) -> str:
         "agent": vault.author.agent or None,
         "session": vault.author.session or None,
         "task": f"[[tasks/{task.id}]]",
+        PROJECT: task_note.project or None,
     }
     note_text = format_note(properties, f"\n{text.strip(chr(10))}\n")
     write_note(vault, path, get_title(note_text, path, title))
@@ -469,7 +471,8 @@ def _summarise(entries: Sequence[TaskEntry], status: str, next_step: str) -> str
         sentences.append(f"Next: {next_step.rstrip('.')}.")
     last = next((each for each in entries if each.part is ViewPart.SESSIONS), None)
     if last is not None:
-        sentences.append(f"Last: {one_line(last.text)[:240].rstrip('.')}.")
+        text = one_line(" ".join(last.text.split()))
+        sentences.append(f"Last: {text[:240].rstrip('.')}.")
     words = (
         (ViewPart.QUESTIONS, "open question"),
         (ViewPart.DECISIONS, "decision"),

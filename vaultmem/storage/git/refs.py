@@ -104,7 +104,7 @@ class Refs:
                     "`vaultmem checkpoint NOTE` makes a commit"
                 )
             raise NoteNotFoundError(
-                f"{name}: no branch, tag or commit is called that{suggestion or self._hint()}"
+                f"{name}: no branch, tag or commit is called that{suggestion or self._hint(name)}"
             )
         label = (
             commit[:7] if commit.startswith(name.lower()) else name.removeprefix("refs/remotes/")
@@ -316,10 +316,12 @@ class Refs:
         roots = self._git.run("rev-list", "--first-parent", "--format=%cs", commit, "--")
         return f"; the first is from {roots.rpartition(chr(10))[2]}"
 
-    def _hint(self) -> str:
+    def _hint(self, name: str = "HEAD") -> str:
         if self.is_shallow():
             return " in this clone, which is shallow; `git fetch --unshallow` gets the rest"
-        return "; see `vaultmem branch` and `vaultmem log`, or make it with `vaultmem branch NAME`"
+        hint = "; see `vaultmem branch` and `vaultmem log`"
+        can_be_branch = not _NO_BRANCH.fullmatch(name)
+        return f"{hint}, or make it with `vaultmem branch NAME`" if can_be_branch else hint
 
     @staticmethod
     def _check_name(text: str) -> str:
