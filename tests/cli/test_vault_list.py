@@ -32,6 +32,15 @@ def test_vaults_are_listed_by_name(run_cli: RunCli, two: tuple[Path, Path]) -> N
     assert run_cli("recall", "tide", "--vault", "work").code == 3
 
 
+def test_a_folder_whose_name_is_not_utf8_is_listed(run_cli: RunCli, tmp_path: Path) -> None:
+    folder = tmp_path / "v\udcff"
+    assert run_cli("init", folder, "--yes").code == 0
+    listed = run_cli("vault", "list")
+    assert (listed.code, listed.err) == (0, "")
+    assert f"v  {tmp_path}/v\\xff" in listed.out
+    assert "MEMORY.md" in run_cli("list", "--vault", "v").out
+
+
 def test_a_terminal_is_shown_what_has_no_colour(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,7 +84,7 @@ def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
 
     file = os.path.join(config, FILE_NAME)
     try:
-        with open(file, encoding="utf-8") as stream:
+        with open(file, encoding="utf-8", errors="surrogateescape") as stream:
             vaults = json.load(stream)["vaults"]
         if all(isinstance(each, str) for each in vaults.values()):
             return {name: path for name, path in vaults.items() if is_vault_name(name)}
