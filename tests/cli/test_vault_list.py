@@ -65,6 +65,19 @@ def test_what_cannot_be_listed_says_what_to_do(run_cli: RunCli, two: tuple[Path,
         assert told in done.err
 
 
+def test_an_error_does_not_list_many_vaults(run_cli: RunCli, tmp_path: Path) -> None:
+    for number in range(7):
+        vault = tmp_path / f"vault{number}"
+        vault.mkdir()
+        (vault / "vaultmem.yaml").touch()
+        assert run_cli("vault", "add", vault).code == 0
+    (tmp_path / "empty").mkdir()
+    done = run_cli("list", cwd=tmp_path / "empty")
+    assert done.code == 3
+    assert f"vault4 ({tmp_path}/vault4), and 2 more (`vaultmem vault list`); name one" in done.err
+    assert "vault5" not in done.err
+
+
 def test_a_folder_goes_before_a_name_of_the_list(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
     run_cli("vault", "add", a, "--name", "b")
