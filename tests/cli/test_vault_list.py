@@ -50,6 +50,17 @@ def test_a_terminal_is_shown_what_has_no_colour(
     assert capsys.readouterr().out == "2 notes, trusted\n"
 
 
+def test_a_dumb_terminal_gets_no_colours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for terminal, shown in (("dumb", "2 notes\n"), ("xterm", "\x1b[2m2 notes\x1b[0m\n")):
+        monkeypatch.setenv("TERM", terminal)
+        print_styled("2 notes", "dim")
+        assert capsys.readouterr().out == shown
+
+
 def test_what_cannot_be_listed_says_what_to_do(run_cli: RunCli, two: tuple[Path, Path]) -> None:
     a, b = two
     run_cli("vault", "add", a)
