@@ -252,6 +252,16 @@ def test_a_path_that_is_no_folder_is_no_vault(
         vaultmem.open_vault(name)
 
 
+def test_a_folder_in_place_of_a_file_is_not_tried_again(home: Path, tmp_path: Path) -> None:
+    vault = vaultmem.create_vault(tmp_path / "ship").vault
+    vaultmem.sync_vault(vault)
+    vault.close()
+    (vault.state_folder / "state").unlink()
+    (vault.state_folder / "state").mkdir()
+    with pytest.raises(vaultmem.VaultError, match="Is a directory; move this folder away"):
+        vaultmem.remember(vaultmem.open_vault(tmp_path / "ship"), Memory("The gangway opens."))
+
+
 def test_the_library_reads_no_variable_of_the_environment(home: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WORK, str(tmp_path)],
