@@ -209,7 +209,6 @@ def _list_classes(hint: Any) -> Iterator[type]:
         yield from _list_classes(typing.get_args(hint))
 
 
-@pytest.mark.campaign
 def test_a_vault_opened_at_a_commit_is_queried_there(home: Path, tmp_path: Path) -> None:
     vault = vaultmem.create_vault(tmp_path / "ship", agent="claude").vault
     vaultmem.remember(vault, vaultmem.Memory("The gangway opens at six."))
@@ -262,6 +261,7 @@ def test_a_folder_in_place_of_a_file_is_not_tried_again(home: Path, tmp_path: Pa
         vaultmem.remember(vaultmem.open_vault(tmp_path / "ship"), Memory("The gangway opens."))
 
 
+@pytest.mark.campaign
 def test_the_library_reads_no_variable_of_the_environment(home: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WORK, str(tmp_path)],
