@@ -209,6 +209,58 @@ def _list_classes(hint: Any) -> Iterator[type]:
         yield from _list_classes(typing.get_args(hint))
 
 
+def test_a_vault_opened_at_a_commit_is_queried_there(home: Path, tmp_path: Path) -> None:
+    vault = vaultmem.create_vault(tmp_path / "ship", agent="claude").vault
+    vaultmem.remember(vault, vaultmem.Memory("The gangway opens at six."))
+    commit = vaultmem.save_checkpoint(vault, "gangway").commit
+    vaultmem.remember(vault, vaultmem.Memory("The crane lifts nine tons."))
+    vault.close()
+
+    old = vaultmem.open_vault(tmp_path / "ship", ref=commit)
+    crane, gangway = (vaultmem.parse_query(text) for text in ("crane", "gangway"))
+    assert vaultmem.recall(old, crane) == []
+    assert len(vaultmem.recall(old, gangway)) == 1
+    assert vaultmem.make_pack(old, "crane").items == ()
+    assert f"detached@{commit[:7]}" in vaultmem.make_pack(old).text
+    old.close()
+
+
+def test_no_vault_cannot_be_queried() -> None:
+    with pytest.raises(vaultmem.ArgumentError, match="no vault to query"):
+        vaultmem.run_query([], vaultmem.Query("gangway"))
+    with pytest.raises(vaultmem.ArgumentError, match="no vault to query"):
+        vaultmem.ask_pack([], AskPack("gangway"))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a" * 300, "cannot be opened (File name too long); name another folder"),
+        ("a\0b", "cannot be opened (embedded null byte); name another folder"),
+        ("~nobody-here/ship", "cannot be opened (Could not determine home directory.)"),
+        ("file", "not a folder; name the vault's folder"),
+        ("file/ship", "no such folder; make a vault with `vaultmem init file/ship`"),
+    ],
+)
+def test_a_path_that_is_no_folder_is_no_vault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(vaultmem.NoVaultError, match=re.escape(problem)):
+        vaultmem.open_vault(name)
+
+
+def test_a_folder_in_place_of_a_file_is_not_tried_again(home: Path, tmp_path: Path) -> None:
+    vault = vaultmem.create_vault(tmp_path / "ship").vault
+    vaultmem.sync_vault(vault)
+    vault.close()
+    (vault.state_folder / "state").unlink()
+    (vault.state_folder / "state").mkdir()
+    with pytest.raises(vaultmem.VaultError, match="Is a directory; move this folder away"):
+        vaultmem.remember(vaultmem.open_vault(tmp_path / "ship"), Memory("The gangway opens."))
+
+
 @pytest.mark.campaign
 def test_the_library_reads_no_variable_of_the_environment(home: Path, tmp_path: Path) -> None:
     done = subprocess.run(

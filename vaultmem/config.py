@@ -141,8 +141,17 @@ def find_root(path: str | Path | None) -> Path:
         NoVaultError: there is no such folder.
     """
     if path:
-        root = Path(path).expanduser().resolve()
-        if not root.is_dir():
+        try:
+            root = Path(path).expanduser().resolve()
+            is_folder = root.is_dir()
+        except (OSError, ValueError, RuntimeError) as error:  # No access, NUL, no home.
+            reason = getattr(error, "strerror", None) or error
+            raise NoVaultError(
+                f"{path}: cannot be opened ({reason}); name another folder"
+            ) from error
+        if not is_folder:
+            if root.exists():
+                raise NoVaultError(f"{root}: not a folder; name the vault's folder")
             command = shlex.join(("vaultmem", "init", str(path)))
             raise NoVaultError(f"{root}: no such folder; make a vault with `{command}`")
         return root

@@ -116,6 +116,11 @@ _REMEDIES = {
     errno.EMFILE: "end other programs, or raise `ulimit -n`",
     errno.ENFILE: "end other programs",
     errno.EIO: "look at the disk",
+    errno.EACCES: "check its permissions",
+    errno.EPERM: "check its permissions",
+    errno.EISDIR: "move this folder away",
+    errno.ENOTDIR: "move the file in its path away",
+    errno.ENAMETOOLONG: "use a shorter name",
 }
 
 

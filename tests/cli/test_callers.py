@@ -69,6 +69,23 @@ def test_an_agent_that_does_as_our_skill_says_promotes_no_policy_of_its_own(
     assert "## Instructions" not in pack
 
 
+def test_a_promotion_in_a_vault_that_is_not_trusted_names_the_remedy(
+    home: Path, tmp_path: Path
+) -> None:
+    write_notes(tmp_path, {"notes/a.md": "Candidates wait.\n"})
+    with having_no_terminal():
+        run_here("init", "--yes", cwd=tmp_path)
+    say(tmp_path, "remember", "Nobody deploys on a Friday.", *POLICY)
+    unsaid = "notes/inbox/deploys.md: evidence, no instruction, because the vault is not trusted; if the"
+    promoted = run_here("promote", "deploys", cwd=tmp_path).out
+    assert "candidate to active)" in promoted
+    assert f"{unsaid} vault is yours, run `vaultmem trust`" in promoted
+    assert unsaid in run_here("promote", "deploys", cwd=tmp_path).out
+    run_here("trust", cwd=tmp_path)
+    assert "not trusted" not in run_here("promote", "deploys", cwd=tmp_path).out
+    assert "## Instructions" in run_here("pack", "deploy", cwd=tmp_path).out
+
+
 def test_a_person_at_a_terminal_promotes_it(make_vault: Make) -> None:
     root = make_vault()
     say(root, "remember", "Nobody deploys on a Friday.", *POLICY)

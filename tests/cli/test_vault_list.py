@@ -32,6 +32,15 @@ def test_vaults_are_listed_by_name(run_cli: RunCli, two: tuple[Path, Path]) -> N
     assert run_cli("recall", "tide", "--vault", "work").code == 3
 
 
+def test_a_folder_whose_name_is_not_utf8_is_listed(run_cli: RunCli, tmp_path: Path) -> None:
+    folder = tmp_path / "v\udcff"
+    assert run_cli("init", folder, "--yes").code == 0
+    listed = run_cli("vault", "list")
+    assert (listed.code, listed.err) == (0, "")
+    assert f"v  {tmp_path}/v\\xff" in listed.out
+    assert "MEMORY.md" in run_cli("list", "--vault", "v").out
+
+
 def test_a_terminal_is_shown_what_has_no_colour(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,6 +48,17 @@ def test_a_terminal_is_shown_what_has_no_colour(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_styled("2 notes", "", ", trusted")
     assert capsys.readouterr().out == "2 notes, trusted\n"
+
+
+def test_a_dumb_terminal_gets_no_colours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for terminal, shown in (("dumb", "2 notes\n"), ("xterm", "\x1b[2m2 notes\x1b[0m\n")):
+        monkeypatch.setenv("TERM", terminal)
+        print_styled("2 notes", "dim")
+        assert capsys.readouterr().out == shown
 
 
 def test_what_cannot_be_listed_says_what_to_do(run_cli: RunCli, two: tuple[Path, Path]) -> None:
@@ -54,6 +74,19 @@ def test_what_cannot_be_listed_says_what_to_do(run_cli: RunCli, two: tuple[Path,
         done = run_cli("vault", *words)
         assert done.code
         assert told in done.err
+
+
+def test_an_error_does_not_list_many_vaults(run_cli: RunCli, tmp_path: Path) -> None:
+    for number in range(7):
+        vault = tmp_path / f"vault{number}"
+        vault.mkdir()
+        (vault / "vaultmem.yaml").touch()
+        assert run_cli("vault", "add", vault).code == 0
+    (tmp_path / "empty").mkdir()
+    done = run_cli("list", cwd=tmp_path / "empty")
+    assert done.code == 3
+    assert f"vault4 ({tmp_path}/vault4), and 2 more (`vaultmem vault list`); name one" in done.err
+    assert "vault5" not in done.err
 
 
 def test_a_folder_goes_before_a_name_of_the_list(run_cli: RunCli, two: tuple[Path, Path]) -> None:

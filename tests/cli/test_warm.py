@@ -304,11 +304,16 @@ def run_raw(root: Path, line: list[str], env: dict[str, str]) -> tuple[int, byte
 @pytest.mark.skipif(os.name != "posix", reason="there are no such terminals")
 def test_a_terminal_gets_what_a_terminal_gets(watched_root: Path) -> None:
     asked = ["recall", "gangway bell"]
-    for line, plain in ((asked, ""), (asked, "1"), (["recall", "bell", "--json"], "")):
-        env = {"NO_COLOR": plain}
+    for line, plain, terminal in (
+        (asked, "", "xterm"),
+        (asked, "1", "xterm"),
+        (asked, "", "dumb"),
+        (["recall", "bell", "--json"], "", "xterm"),
+    ):
+        env = {"NO_COLOR": plain, "TERM": terminal}
         warm, cold = (run_on_terminal(watched_root, line, {**env, **m}) for m in ({}, COLD))
         assert warm == cold, (line, env)
-        assert (b"\x1b[" in warm) == (line == asked and not plain)
+        assert (b"\x1b[" in warm) == (line == asked and not plain and terminal != "dumb")
 
 
 def run_on_terminal(root: Path, line: list[str], env: dict[str, str]) -> bytes:

@@ -176,7 +176,8 @@ def paint(text: str, style: str) -> str:
         return text
     from vaultmem.environment import current_environment  # Slow to import, and not needed for help.
 
-    if current_environment().get("NO_COLOR"):
+    environment = current_environment()
+    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return text
     return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
 

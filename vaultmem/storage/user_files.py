@@ -19,6 +19,9 @@ FILE_NAME = "vaults.json"
 #: Most characters of a vault's name in the list.
 _MAX_NAME_CHARS = 40
 
+#: Most vaults that an error message lists.
+_SHOWN = 5
+
 
 def is_vault_name(name: str) -> bool:
     """Return whether a name is valid in the list: not a path or an address."""
@@ -58,6 +61,9 @@ def find_only(config: str | Path) -> str:
     ]
     reason = "no vault is around the current folder"
     if len(vaults) > 1:
+        if len(descriptions) > _SHOWN:
+            left = len(descriptions) - _SHOWN
+            descriptions[_SHOWN:] = [f"and {left} more (`vaultmem vault list`)"]
         raise NoVaultError(
             f"{reason}, and {len(vaults)} are on your list: {', '.join(descriptions)}; "
             "name one with --vault NAME"
@@ -84,7 +90,7 @@ def read_vaults(config: str | Path, anyway: bool = False) -> dict[str, str]:
 
     file = os.path.join(config, FILE_NAME)
     try:
-        with open(file, encoding="utf-8") as stream:
+        with open(file, encoding="utf-8", errors="surrogateescape") as stream:
             vaults = json.load(stream)["vaults"]
         if all(isinstance(each, str) for each in vaults.values()):
             return {name: path for name, path in vaults.items() if is_vault_name(name)}

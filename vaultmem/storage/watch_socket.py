@@ -53,7 +53,7 @@ def is_client_gone(client: int) -> bool:
 CLOSING = 5.0
 
 #: Variables that are sent with a request, like $VAULTMEM_*.
-SENT = frozenset(("NO_COLOR", "COLUMNS", "TERM_SESSION_ID", *VARIABLES))
+SENT = frozenset(("NO_COLOR", "TERM", "COLUMNS", "TERM_SESSION_ID", *VARIABLES))
 
 #: Variables for the user's folders and time zone; a watcher has one value of each.
 PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TZ")

@@ -321,6 +321,20 @@ def test_a_start_that_was_killed_leaves_no_session_that_stays_open(
     assert log(root) == ["claude|recover"]
 
 
+def test_a_start_that_could_not_write_leaves_no_active_session(
+    make_vault: Make, opened: Open
+) -> None:
+    root = make_vault({})
+    (root / "sessions").touch()
+    vault = opened(root, agent="claude")
+    with pytest.raises(RefusedError, match="sessions"):
+        start_session(vault)
+    assert ActiveSessions(vault.state_folder).all() == []
+    assert identify_session(vault).session == ""
+    (root / "sessions").unlink()
+    assert start_session(vault).is_new
+
+
 @pytest.mark.campaign
 def test_processes_write_to_one_session_at_once_and_nothing_is_lost(
     make_vault: Make, opened: Open

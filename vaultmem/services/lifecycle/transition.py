@@ -33,7 +33,7 @@ class PromoteResult(NamedTuple):
     """The result of a promotion: (path, old state) of each note, newly trusted notes, and commits.
 
     `active` were active and needed no change. `unsaid` are policies, skills and preferences without
-    effect until a person promotes them.
+    effect until a person promotes them or, with `by_person`, until the vault is trusted.
     """
 
     notes: tuple[tuple[str, str], ...]
@@ -41,14 +41,16 @@ class PromoteResult(NamedTuple):
     report: CommitReport
     active: tuple[str, ...] = ()
     unsaid: tuple[str, ...] = ()
+    by_person: bool = False
 
 
 def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
     """Set the notes' state to active, and commit only that, as `promote`.
 
-    A folder as address means its candidates. If the caller is a person, or an agent in
-    `promoting_agents`, promoted policies, skills and preferences are trusted until their text
-    changes. For an active note only trust is recorded; edits in it wait for the next commit.
+    A folder as address means its candidates. If the vault is trusted and the caller is a person, or
+    an agent in `promoting_agents`, promoted policies, skills and preferences are trusted until
+    their text changes. For an active note only trust is recorded; edits in it wait for the next
+    commit.
 
     Raises:
         NoteNotFoundError, RefusedError: a note is missing or cannot be promoted; none was.
@@ -83,9 +85,8 @@ def promote_notes(vault: Vault, addresses: Sequence[str]) -> PromoteResult:
         trusted = record_trust(vault, promoted_notes)
     notes = tuple((str(path), state.value) for path, state in old_states)
     unsaid = list_untrusted(vault, [*promoted_notes, *active_notes])
-    return PromoteResult(
-        notes, trusted, report, tuple(str(each.path) for each in active_notes), unsaid
-    )
+    active = tuple(str(each.path) for each in active_notes)
+    return PromoteResult(notes, trusted, report, active, unsaid, vault.is_person)
 
 
 def _find_named(vault: Vault, address: str) -> list[PurePosixPath]:
@@ -178,9 +179,7 @@ def _is_new(vault: Vault, note: Note) -> bool:
 
 
 def list_untrusted(vault: Vault, notes: Sequence[Note]) -> tuple[str, ...]:
-    """Return the untrusted policies, skills and preferences; () for a person."""
-    if vault.is_person:
-        return ()
+    """Return the untrusted policies, skills and preferences."""
     return tuple(str(note.path) for note in notes if _is_unsaid(vault, note))
 
 
@@ -194,6 +193,11 @@ def describe_untrusted(result: PromoteResult) -> str:
     if not result.unsaid:
         return ""
     names = ", ".join(result.unsaid)
+    if result.by_person:
+        return (
+            f"{names}: evidence, no instruction, because the vault is not trusted; "
+            "if the vault is yours, run `vaultmem trust`"
+        )
     return f"{names}: evidence, no instruction, until a person promotes it {HOW_TO_SAY}"
 
 

@@ -126,7 +126,8 @@ def _promote(
     report = CommitReport(all_commits, last, tuple(moves))
     before = tuple((each.path, each.state.value) for each in plans)
     trusted = record_trust(vault, notes)
-    return PromoteResult(before, trusted, report, unsaid=list_untrusted(vault, notes))
+    unsaid = list_untrusted(vault, notes)
+    return PromoteResult(before, trusted, report, unsaid=unsaid, by_person=vault.is_person)
 
 
 def _find_path(source_vault: Vault, address: str) -> PurePosixPath:

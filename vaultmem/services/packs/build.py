@@ -60,10 +60,11 @@ from vaultmem.services.search.vault_set import (
     VaultSet,
     build_handles,
     label_vault,
+    look,
     open_set,
 )
 from vaultmem.services.views.texts import read_section, read_text
-from vaultmem.services.views.update_index import retries_after_rebuild, sync_once
+from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.vault import Vault
 
 # Find the parts of a pack other than hits: pinned, recent and next notes, and preferences.
@@ -268,8 +269,7 @@ def make_pack(
         waits=looks_elsewhere,
         has_sessions=has_sessions,
     )
-    sync_once(vault)
-    fit = prepare_pack(VaultSet([vault]), request, dense, reranker)
+    fit = prepare_pack(VaultSet([look(vault)]), request, dense, reranker)
     return fit(vault.config.budget if budget is None else budget)
 
 

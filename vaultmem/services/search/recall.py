@@ -32,7 +32,7 @@ from vaultmem.services.search.rerank import Reranker
 from vaultmem.services.search.score import MAX_SEARCHED_SECTIONS, Depth, Scorer, widen_query
 from vaultmem.services.search.search import merge_hits
 from vaultmem.services.search.valid_spans import find_span, has_limits, order_valid
-from vaultmem.services.search.vault_set import VaultSet, label_vault
+from vaultmem.services.search.vault_set import VaultSet, label_vault, look
 from vaultmem.services.views.update_index import retries_after_rebuild
 from vaultmem.vault import Vault
 
@@ -62,7 +62,7 @@ def recall(
     `by_note` counts notes, and returns the best section of each. Files that changed since
     `open_vault` are indexed first, once; later calls read only the files of the hits.
     """
-    vaults = VaultSet([vault])
+    vaults = VaultSet([look(vault)])
     return find_sections(vaults, query, vaults.count(query), query.limit, by_note, dense, reranker)
 
 

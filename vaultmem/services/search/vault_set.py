@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, TypeVar
 from vaultmem.config import Config
 from vaultmem.core.packs.vault_parts import group_by_vault
 from vaultmem.core.search.query import Hit, NoteKey, RecallQuery, Statistics, add_statistics
-from vaultmem.errors import VaultError
+from vaultmem.errors import ArgumentError, VaultError
 from vaultmem.services.search.rerank import RerankInfo
 from vaultmem.services.search.score import Depth, Scorer
 from vaultmem.services.search.search import SearchOfMany, count, score_words
@@ -196,10 +196,17 @@ def build_handles(vaults: VaultSet, hits: Iterable[Hit]) -> dict[NoteKey, str]:
 
 
 def open_set(vaults: Vault | Iterable[Vault] | VaultSet) -> VaultSet:
-    """Return one vault or several as a set."""
+    """Return one vault or several as a set.
+
+    Raises:
+        ArgumentError: there is no vault.
+    """
     if isinstance(vaults, VaultSet):
         return vaults
-    return VaultSet([vaults] if isinstance(vaults, Vault) else vaults)
+    result = VaultSet([vaults] if isinstance(vaults, Vault) else vaults)
+    if not result.vaults:
+        raise ArgumentError("no vault to query; give at least one")
+    return result
 
 
 def look(

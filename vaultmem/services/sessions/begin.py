@@ -23,7 +23,7 @@ from vaultmem.core.sessions.session import (
 )
 from vaultmem.core.sessions.session_note import new_session_text
 from vaultmem.core.text.paths import fold_name
-from vaultmem.errors import NoteNotFoundError, RefusedError
+from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.changes.change import Change
 from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import write
@@ -262,7 +262,12 @@ def _create(
         change.put(path, new_session_text(*head, edges, project).encode("utf-8"))
         change.leave(Event("write", "", writer.author, intent="observe"))
 
-    write(writer, plan)
+    try:
+        write(writer, plan)
+    except VaultError:
+        if not is_kept(vault, session):
+            ActiveSessions(vault.state_folder).drop(session)
+        raise
 
 
 def _renew_session(vault: Vault, session: str, workspace: Path, pid: int | None) -> None:
