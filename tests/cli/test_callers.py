@@ -76,7 +76,9 @@ def test_a_promotion_in_a_vault_that_is_not_trusted_names_the_remedy(
     with having_no_terminal():
         run_here("init", "--yes", cwd=tmp_path)
     say(tmp_path, "remember", "Nobody deploys on a Friday.", *POLICY)
-    unsaid = "notes/inbox/deploys.md: evidence, no instruction, because the vault is not trusted; if the"
+    unsaid = (
+        "notes/inbox/deploys.md: evidence, no instruction, because the vault is not trusted; if the"
+    )
     promoted = run_here("promote", "deploys", cwd=tmp_path).out
     assert "candidate to active)" in promoted
     assert f"{unsaid} vault is yours, run `vaultmem trust`" in promoted

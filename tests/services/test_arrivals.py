@@ -13,7 +13,7 @@ from vaultmem.services.curation import review as queue
 from vaultmem.services.curation.incoming_notes import compare_incoming, list_arrived
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.services.watching.idle import IdleTasks
-from vaultmem.storage.incoming_notes import read_waiting
+from vaultmem.storage.uncompared_notes import read_waiting
 
 FEW = "Holmpay answers 429 above 120 refunds a minute."
 MANY = "Holmpay answers 429 above 240 refunds a minute."

@@ -15,7 +15,7 @@ from support import git
 
 from vaultmem.services.hub.hub_access import find_pusher
 from vaultmem.services.hub.hub_folder import RefUpdate, Refusal
-from vaultmem.services.hub.push_check import check_push, run_push_check
+from vaultmem.services.hub.push_checks import check_push, run_push_check
 from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.storage.git.bare import BareGit
 

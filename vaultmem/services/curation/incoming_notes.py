@@ -37,7 +37,7 @@ from vaultmem.services.views.read_notes import find_note
 from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.log import walk_log
 from vaultmem.storage.git.trees import find_entry
-from vaultmem.storage.incoming_notes import read_found, read_waiting, store_found
+from vaultmem.storage.uncompared_notes import read_found, read_waiting, store_found
 from vaultmem.vault import Vault
 
 #: Notes to compare between two checks of the time.

@@ -54,7 +54,7 @@ from vaultmem.services.views.open_view import find_branch
 from vaultmem.services.views.read_notes import find_note, read_note
 from vaultmem.storage.atomic import write_atomically
 from vaultmem.storage.git.log import Commit, walk_changes
-from vaultmem.storage.incoming_notes import read_found
+from vaultmem.storage.uncompared_notes import read_found
 from vaultmem.storage.views import UNMERGED
 from vaultmem.vault import Vault
 

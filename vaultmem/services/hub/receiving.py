@@ -20,7 +20,7 @@ from vaultmem.services.hub.hub_folder import (
     cut_refusals,
     record,
 )
-from vaultmem.services.hub.push_check import check_push, run_push_check
+from vaultmem.services.hub.push_checks import check_push, run_push_check
 from vaultmem.services.hub.pushed_refs import claim_of, read_claims, store_claims
 from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.storage.git.bare import BareGit

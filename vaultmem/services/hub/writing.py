@@ -23,7 +23,7 @@ from vaultmem.services.hub.hub_folder import (
     cut_refusals,
     read_hub,
 )
-from vaultmem.services.hub.push_check import check_push, run_push_check
+from vaultmem.services.hub.push_checks import check_push, run_push_check
 from vaultmem.services.hub.received_push import ReceivedPush
 from vaultmem.services.hub.receiving import check_updates, record_push
 from vaultmem.services.syncing.sync_place import ORIGIN

@@ -27,8 +27,8 @@ from vaultmem.errors import VaultError
 from vaultmem.services.search.search import list_sections
 from vaultmem.services.search.vault_set import VaultSet, label_vault
 from vaultmem.services.views.texts import read_sections, read_text
-from vaultmem.storage.incoming_notes import read_found
 from vaultmem.storage.link_table import LinkStore
+from vaultmem.storage.uncompared_notes import read_found
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from vaultmem.storage.git.vault_history import (
     replace_attribution,
     write_attribution,
 )
-from vaultmem.storage.incoming_notes import add_waiting
 from vaultmem.storage.journal import REMOVED, Author, Owners
 from vaultmem.storage.session_table import ActiveSessions
+from vaultmem.storage.uncompared_notes import add_waiting
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:

@@ -47,9 +47,9 @@ from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
 from vaultmem.storage.git.git_locks import GitLocation, has_own_locks, remove_left_locks
 from vaultmem.storage.git.head import find_git_folder
 from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
-from vaultmem.storage.incoming_notes import add_waiting
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.scan_files import Rules, Scan, SkippedFiles, Stat, scan_vault
+from vaultmem.storage.uncompared_notes import add_waiting
 from vaultmem.storage.views import KnownFile
 from vaultmem.vault import Vault
 
