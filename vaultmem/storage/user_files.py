@@ -20,7 +20,7 @@ FILE_NAME = "vaults.json"
 _MAX_NAME_CHARS = 40
 
 #: Most vaults that an error message lists.
-_SHOWN = 5
+_MAX_LISTED_VAULTS = 5
 
 
 def is_vault_name(name: str) -> bool:
@@ -61,9 +61,9 @@ def find_only(config: str | Path) -> str:
     ]
     reason = "no vault is around the current folder"
     if len(vaults) > 1:
-        if len(descriptions) > _SHOWN:
-            left = len(descriptions) - _SHOWN
-            descriptions[_SHOWN:] = [f"and {left} more (`vaultmem vault list`)"]
+        if len(descriptions) > _MAX_LISTED_VAULTS:
+            left = len(descriptions) - _MAX_LISTED_VAULTS
+            descriptions[_MAX_LISTED_VAULTS:] = [f"and {left} more (`vaultmem vault list`)"]
         raise NoVaultError(
             f"{reason}, and {len(vaults)} are on your list: {', '.join(descriptions)}; "
             "name one with --vault NAME"

@@ -210,7 +210,7 @@ def check_trust(vault: Vault) -> Check:
 
 
 #: Checks of a machine, which callers of a hub cannot repair.
-_OF_MACHINE = frozenset({"git", "vault's lock", "index", "sessions", "trust", "clock"})
+_MACHINE_CHECKS = frozenset({"git", "vault's lock", "index", "sessions", "trust", "clock"})
 
 #: A check's name, and its function.
 Named = tuple[str, Callable[[], Check]]
@@ -240,7 +240,7 @@ def examine_vault(
             vault = replace(vault, patience=READER)
         checks += _run_all(_format_note_checks(vault, fix, at))
     if not vault.keeps_words:
-        checks = [each for each in checks if each.name not in _OF_MACHINE]
+        checks = [each for each in checks if each.name not in _MACHINE_CHECKS]
         return sorted(checks, key=_is_told_later)
     if _has_repository(vault):
         checks += _run_all(_format_git_checks(vault, fix, at, not settings_problem))
