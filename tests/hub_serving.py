@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import httpx2
 from support import git
 
-from vaultmem.hub.hub_server import HubServer, Served
+from vaultmem.hub.hub_server import HubServer, ServeOptions
 from vaultmem.serve.http import ListenAddress
 from vaultmem.services.fleet.pool import Lane, LocalPool, Pool
 from vaultmem.services.hub.grants import GrantKind, GrantScope, make_grant
@@ -42,7 +42,7 @@ class Team:
     def serve(
         self, port: int = 0, names: tuple[str, ...] = (), pool: Pool | None = None, **served: Any
     ) -> None:
-        self.server = HubServer(self.hub, Served(ListenAddress(port, names=names), **served))
+        self.server = HubServer(self.hub, ServeOptions(ListenAddress(port, names=names), **served))
         self.server.start(None if pool is None else lambda: pool)
         self.address = self.server.address
 

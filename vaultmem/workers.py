@@ -87,7 +87,7 @@ Sync = Callable[[Vault], None]
 Work = Callable[[Vault], Result]
 
 
-class KeptVault:
+class ThreadVault:
     """One open vault for one thread, because a database connection belongs to one thread.
 
     `sync` updates the index if another part of this process watches the folder. Otherwise this
@@ -203,7 +203,7 @@ _READERS = 2
 class Workers:
     """The worker threads that run callers' requests on one vault.
 
-    `notice` and `sync` are as in `KeptVault`. The user's folders are read from the environment
+    `notice` and `sync` are as in `ThreadVault`. The user's folders are read from the environment
     once, at the start.
     """
 
@@ -219,10 +219,10 @@ class Workers:
         self.root = root
         folders = find_user_folders(dict(os.environ))
         cache: dict[str, tuple[object, Any]] = {}
-        open_to_read = partial(KeptVault, root, folders, notice, True, cache, sync)
+        open_to_read = partial(ThreadVault, root, folders, notice, True, cache, sync)
         self._readers = _Crew(_READERS, open_to_read)
         self._patient = _Crew(1, open_to_read)
-        self._writer = _Crew(1, lambda: KeptVault(root, folders, sync=sync))
+        self._writer = _Crew(1, lambda: ThreadVault(root, folders, sync=sync))
 
     async def read(self, work: Work[Result], caller: Caller) -> Result:
         """Return the result of `work` on the indexed vault."""
@@ -292,7 +292,7 @@ def _close_sessions(vault: Vault, interrupted: bool) -> None:
 class _Crew:
     """Threads that run queued work in order; each is started on first need."""
 
-    def __init__(self, size: int, make: Callable[[], KeptVault]) -> None:
+    def __init__(self, size: int, make: Callable[[], ThreadVault]) -> None:
         self._size = size
         self._make = make
         self._jobs: SimpleQueue[tuple[Future[Any], Work[Any], Caller] | None] = SimpleQueue()

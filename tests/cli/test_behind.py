@@ -22,7 +22,7 @@ from vaultmem.services.search.run_query import Query, run_query
 from vaultmem.services.watching.lease import catch_up
 from vaultmem.storage.journal import FileChanges
 from vaultmem.vault import find_user_folders, open_vault
-from vaultmem.workers import Caller, KeptVault
+from vaultmem.workers import Caller, ThreadVault
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="nothing can be stopped")
 
@@ -203,7 +203,7 @@ def test_a_database_in_use_by_a_stopped_writer_keeps_nobody_from_reading(
 
 @pytest.mark.campaign
 def test_a_tool_and_a_library_say_that_they_are_behind(root: Path, opened: Open) -> None:
-    place, caller = KeptVault(root, find_user_folders(os.environ), reads=True), Caller("claude")
+    place, caller = ThreadVault(root, find_user_folders(os.environ), reads=True), Caller("claude")
     tool = partial(run_tool, recall_tool, {"query": "gangway"})
     assert "behind" not in place.run(tool, caller)[1]
     save(root)

@@ -18,7 +18,7 @@ from vaultmem.core.merging.merge_note import merge_texts
 from vaultmem.core.merging.text import (
     ConflictChoice,
     DiscardedValue,
-    Merged,
+    MergedText,
     merge_lines,
     resolve_callouts,
 )
@@ -768,7 +768,7 @@ def check_fork(fork: Fork) -> None:
         assert_nothing_lost(fork.base, fork.theirs, fork.ours, merged.text)
 
 
-def check_properties(fork: Fork, merged: Merged) -> None:
+def check_properties(fork: Fork, merged: MergedText) -> None:
     """What both could read is read; the state is no freer than both have made it."""
     sides = [read_frontmatter(text) for text in (fork.ours, fork.theirs)]
     if any(side.problem or side.warnings for side in sides):
@@ -788,7 +788,7 @@ def is_later(text: str, other: str) -> bool:
     return times[0] is not None and times[1] is not None and times[0] > times[1]
 
 
-def assert_all_said(base: str, side: str, merged: Merged) -> None:
+def assert_all_said(base: str, side: str, merged: MergedText) -> None:
     """Each line that a side added is in the text, in a callout, or told as lost."""
     said = Counter(
         line.removeprefix(">").removeprefix(" ").strip() for line in split_keys(merged.text)

@@ -14,7 +14,7 @@ from vaultmem.core.merging.text import ConflictChoice, resolve_callouts
 from vaultmem.core.notes.conflict import (
     OTHER_TEXT,
     Callout,
-    Placed,
+    PlacedCallout,
     Speaker,
     extract_callouts,
     find_callouts,
@@ -50,7 +50,7 @@ def test_callouts_are_taken_out_as_they_were_put_in(
         text = text.replace("```\n", "```\ncode\n```\n")
         places = []
     placed = [
-        Placed(
+        PlacedCallout(
             Callout(OTHER_TEXT, Speaker("x" if named else ""), ("words", "")[:about], about), place
         )
         for place, about, named in places

@@ -7,8 +7,8 @@ import pytest
 from vaultmem.core.sessions.session_note import render_told, write_told
 from vaultmem.core.transcripts.dead_ends import DeadEnd
 from vaultmem.core.transcripts.event import (
-    Deed,
     EventKind,
+    FileEffect,
     TranscriptEvent,
     TranscriptRecord,
     TranscriptSource,
@@ -108,15 +108,15 @@ def test_a_command_is_told_as_it_ended_last() -> None:
 
 
 def test_files_count_only_where_the_call_did_not_fail() -> None:
-    def call(name: str, path: str, deed: Deed, failed: bool = False) -> list[TranscriptEvent]:
+    def call(name: str, path: str, deed: FileEffect, failed: bool = False) -> list[TranscriptEvent]:
         result = event(EventKind.RESULT, "", call=name, is_error=failed)
         return [event(EventKind.CALL, "x", call=name, path=path, deed=deed), result]
 
     record = gather(
-        *call("1", "/w/a.py", Deed.CREATED),
-        *call("2", "a.py", Deed.EDITED),
-        *call("3", "b.py", Deed.EDITED, failed=True),
-        *call("4", "c.py", Deed.WROTE),
+        *call("1", "/w/a.py", FileEffect.CREATED),
+        *call("2", "a.py", FileEffect.EDITED),
+        *call("3", "b.py", FileEffect.EDITED, failed=True),
+        *call("4", "c.py", FileEffect.WROTE),
         *ran("rm -f c.py *.pyc && git rm d.py"),
     )
     found = {path: (t.is_made, t.edits, t.is_gone) for path, t in record.files.items()}
@@ -191,7 +191,9 @@ def test_a_record_stays_bounded() -> None:
     events = [event(EventKind.REQUEST, f"Do thing {n} " + "x " * 400) for n in range(200)]
     for n in range(300):
         events += ran(f"build target-{n}", "boom " * 100, 1)
-        events.append(event(EventKind.CALL, "x", call=f"f{n}", path=f"f{n}.py", deed=Deed.EDITED))
+        events.append(
+            event(EventKind.CALL, "x", call=f"f{n}", path=f"f{n}.py", deed=FileEffect.EDITED)
+        )
         events.append(event(EventKind.RESULT, "", call=f"f{n}"))
     record = gather(*events, event(EventKind.ANSWER, "word " * 10_000))
     assert len(dump_record(record)) < 100_000
@@ -245,7 +247,7 @@ CHANGED = ("limit = 3", "limit = 4")
 
 
 def edited(path: str, before: str, after: str, call: str = "e") -> list[TranscriptEvent]:
-    made = {"path": path, "deed": Deed.EDITED, "change": (before, after)}
+    made = {"path": path, "deed": FileEffect.EDITED, "change": (before, after)}
     return [
         event(EventKind.CALL, "x", call=call, **made),
         event(EventKind.RESULT, "Edited", call=call),

@@ -22,7 +22,7 @@ from vaultmem.core.notes.agent_changes import (
     has_room,
 )
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.similarity.compare import KnownText, Likeness, compare_texts
+from vaultmem.core.similarity.compare import KnownText, TextSimilarity, compare_texts
 from vaultmem.core.similarity.statement import split_sentences
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "dedup_pairs.jsonl"
@@ -31,7 +31,7 @@ NEAR = Config().related_threshold
 AT = datetime(2026, 11, 21, 10, 30)
 
 
-def compare(text: str, known: str, title: str = "") -> Likeness:
+def compare(text: str, known: str, title: str = "") -> TextSimilarity:
     return compare_texts(text, KnownText(known, title))
 
 

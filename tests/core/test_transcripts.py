@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from vaultmem.core.transcripts.event import (
-    Deed,
     EventKind,
+    FileEffect,
     TranscriptEvent,
     TranscriptRecord,
     TranscriptSource,
@@ -144,13 +144,13 @@ def test_claude_code_tells_calls_with_their_files_commands_and_ends() -> None:
     assert events[0].source == TranscriptSource("c-1", "/work/ferry", "main", "claude-code", False)
     assert [(e.call, e.command, e.path, e.deed) for e in events if e.kind is EventKind.CALL] == [
         ("t1", "make test", "", None),
-        ("t2", "", "/work/ferry/a.py", Deed.EDITED),
-        ("t3", "", "/work/ferry/b.py", Deed.WROTE),
+        ("t2", "", "/work/ferry/a.py", FileEffect.EDITED),
+        ("t3", "", "/work/ferry/b.py", FileEffect.WROTE),
         ("t4", "", "", None),
     ]
     assert [(e.call, e.exit, e.is_error, e.deed) for e in events if e.kind is EventKind.RESULT] == [
         ("t1", 2, True, None),
-        ("t3", 0, False, Deed.CREATED),
+        ("t3", 0, False, FileEffect.CREATED),
     ]
     assert events[-1].steps == ("Write it",)
     assert [turn[0] for event in events if (turn := describe_turn(event))] == [
@@ -241,9 +241,9 @@ def test_codex_tells_commands_patches_and_plans_in_each_of_its_forms() -> None:
         ("4", "npm test"),
     ]
     files = [
-        ("api/refund.py", Deed.EDITED),
-        ("api/slip.py", Deed.CREATED),
-        ("old.py", Deed.REMOVED),
+        ("api/refund.py", FileEffect.EDITED),
+        ("api/slip.py", FileEffect.CREATED),
+        ("old.py", FileEffect.REMOVED),
     ]
     for call in ("p", "q", "5"):
         assert [(e.path, e.deed) for e in calls if e.call == call] == files
@@ -316,7 +316,7 @@ def test_gemini_cli_tells_calls_within_its_messages() -> None:
     ]
     assert [(e.command, e.path, e.deed) for e in events if e.kind is EventKind.CALL] == [
         ("make test", "", None),
-        ("", "/work/ferry/a.py", Deed.EDITED),
+        ("", "/work/ferry/a.py", FileEffect.EDITED),
     ]
     assert [(e.exit, e.is_error) for e in events if e.kind is EventKind.RESULT] == [
         (2, True),
@@ -379,7 +379,7 @@ def test_copilot_cli_tells_calls_and_how_they_ended() -> None:
     calls = [e for e in events if e.kind is EventKind.CALL]
     assert [(e.tool, e.command, e.path, e.deed) for e in calls] == [
         ("bash", "make test", "", None),
-        ("create", "", "/work/ferry/a.py", Deed.CREATED),
+        ("create", "", "/work/ferry/a.py", FileEffect.CREATED),
     ]
     ends = [(e.call, e.text, e.exit, e.is_error) for e in events if e.kind is EventKind.RESULT]
     assert ends == [

@@ -18,7 +18,7 @@ from vaultmem.services.fleet.jobs import (
     judge_all,
 )
 from vaultmem.services.fleet.pool import LocalPool, Pool
-from vaultmem.storage.value_store import KeptWork
+from vaultmem.storage.value_store import JobResultCache
 
 pytestmark = [pytest.mark.fleet, pytest.mark.filterwarnings("default")]
 
@@ -28,7 +28,7 @@ NOW = 1_790_000_000
 def _work(pool: Pool, folder: Path) -> list[Any]:
     """Return what all works find, and how many vaults the second run of one asks."""
     asked = expect("refunds", [], ["approval of two"], negated=False, budget=0)
-    kept = KeptWork(folder, NOW + 90 * 86_400)
+    kept = JobResultCache(folder, NOW + 90 * 86_400)
     options = JobOptions(kept)
     found = [find_believers(pool, [], options, asked), compare_all(pool, [], options)]
     done = [curate_all(pool, [], options), compact_all(pool, [], options)]

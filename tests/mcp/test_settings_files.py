@@ -11,7 +11,7 @@ from vaultmem.core.clients.agent_client import CLIENTS, find_place
 from vaultmem.core.clients.agents import AGENTS
 from vaultmem.core.clients.settings_formats import read_jsonc, remove_value
 from vaultmem.errors import RefusedError
-from vaultmem.services.clients.connect import Where, connect_client, disconnect_client
+from vaultmem.services.clients.connect import SettingsScope, connect_client, disconnect_client
 from vaultmem.storage import leases
 
 BOM = "\ufeff"
@@ -68,7 +68,7 @@ def test_json_of_any_form_gets_our_entry_and_its_bytes_back(form: str, tmp_path:
     file.parent.mkdir()
     before = JSON[form].encode()
     file.write_bytes(before)
-    connect_client("cursor", tmp_path, Where(tmp_path, True))
+    connect_client("cursor", tmp_path, SettingsScope(tmp_path, True))
     after = file.read_bytes().decode()
     value = read_jsonc(after).value
     entry = value["mcpServers"].pop("vaultmem")
@@ -77,8 +77,10 @@ def test_json_of_any_form_gets_our_entry_and_its_bytes_back(form: str, tmp_path:
     old.setdefault("mcpServers", {}).pop("vaultmem", None)
     assert value == old
     assert after.count("\n") == after.count("\r\n") or "CRLF" not in form
-    assert connect_client("cursor", tmp_path, Where(tmp_path, True))[0].action == "unchanged"
-    disconnect_client("cursor", Where(tmp_path, True))
+    assert (
+        connect_client("cursor", tmp_path, SettingsScope(tmp_path, True))[0].action == "unchanged"
+    )
+    disconnect_client("cursor", SettingsScope(tmp_path, True))
     assert file.read_bytes() == before
     assert [each.name for each in file.parent.iterdir()] == ["mcp.json"]
 
@@ -89,14 +91,14 @@ def test_toml_of_any_form_gets_our_table_and_its_bytes_back(form: str, tmp_path:
     file.parent.mkdir()
     before = TOML[form].encode()
     file.write_bytes(before)
-    connect_client("codex", tmp_path, Where(tmp_path, True))
+    connect_client("codex", tmp_path, SettingsScope(tmp_path, True))
     after = file.read_bytes().decode()
     value = tomllib.loads(after.removeprefix(BOM))
     assert "--vault" in value["mcp_servers"].pop("vaultmem")["args"]
     old = tomllib.loads(TOML[form].removeprefix(BOM))
     old.setdefault("mcp_servers", {}).pop("vaultmem", None)
     assert value == old
-    disconnect_client("codex", Where(tmp_path, True))
+    disconnect_client("codex", SettingsScope(tmp_path, True))
     assert file.read_bytes() == before
 
 
@@ -106,7 +108,7 @@ def test_a_table_in_a_form_of_its_own_is_left_to_its_owner(form: str, tmp_path: 
     file.parent.mkdir()
     file.write_text(FOREIGN_TOML[form])
     with pytest.raises(RefusedError, match=r"by hand|vaultmem did not write"):
-        connect_client("codex", tmp_path, Where(tmp_path, True))
+        connect_client("codex", tmp_path, SettingsScope(tmp_path, True))
     assert file.read_text() == FOREIGN_TOML[form]
 
 
@@ -117,9 +119,9 @@ def test_an_entry_of_our_name_that_somebody_else_wrote_is_left_alone(tmp_path: P
         file.write_text(f'{{"mcpServers": {{"vaultmem": {theirs}}}}}')
         before = file.read_bytes()
         with pytest.raises(RefusedError, match="vaultmem did not write"):
-            connect_client("cursor", tmp_path, Where(tmp_path, True))
+            connect_client("cursor", tmp_path, SettingsScope(tmp_path, True))
         with pytest.raises(RefusedError, match="vaultmem did not write"):
-            disconnect_client("cursor", Where(tmp_path, True))
+            disconnect_client("cursor", SettingsScope(tmp_path, True))
         assert file.read_bytes() == before
 
 
@@ -132,8 +134,8 @@ def test_no_copy_stays_where_the_system_does_not_tell_who_writes(
     file.write_text('{"mcpServers": {"x": {"env": {"KEY": "sk-verysecret"}}}}')
     mine = file.with_name(".vaultmem-0123456789ab-0123456789abcdef--other.json.old")
     mine.touch()
-    connect_client("cursor", tmp_path, Where(tmp_path, True))
-    disconnect_client("cursor", Where(tmp_path, True))
+    connect_client("cursor", tmp_path, SettingsScope(tmp_path, True))
+    disconnect_client("cursor", SettingsScope(tmp_path, True))
     assert sorted(file.parent.iterdir()) == [mine, file]
 
 

@@ -20,7 +20,14 @@ from vaultmem.core.curation.proposal import Action, Proposal
 from vaultmem.core.text.blob import blob_id
 from vaultmem.mcp_server.tool_server import TOOLS
 from vaultmem.operations.branch_changes import SWITCH, SYNC
-from vaultmem.operations.declaration import Argument, Front, Operation, Takes, list_arguments, offer
+from vaultmem.operations.declaration import (
+    Argument,
+    ArgumentForm,
+    FrontEnd,
+    Operation,
+    list_arguments,
+    offer,
+)
 from vaultmem.operations.links import REPAIR
 from vaultmem.web.api.routes import OPERATIONS
 
@@ -306,12 +313,12 @@ def test_every_front_end_offers_each_argument_or_the_table_excuses_it(name: str)
     operation, (command, tool, _) = TABLE[name], OFFERED[name]
     takes = next((each.input_schema["properties"] for each in TOOLS if each.name == tool), {})
     offered = {
-        Front.SHELL: {param.name.removesuffix("_") for param in _find_command(command).params},
-        Front.HTTP: {*operation.input_schema["properties"]},
-        Front.MCP: {*takes},
+        FrontEnd.SHELL: {param.name.removesuffix("_") for param in _find_command(command).params},
+        FrontEnd.HTTP: {*operation.input_schema["properties"]},
+        FrontEnd.MCP: {*takes},
     }
     if command == "show":  # Its one argument is a note or a commit.
-        offered[Front.SHELL] |= {"path", "commit"}
+        offered[FrontEnd.SHELL] |= {"path", "commit"}
     for argument in list_arguments(operation.request):
         for front, names in offered.items():
             if front in operation.excused:
@@ -338,16 +345,16 @@ def test_the_same_request_has_the_same_answer_everywhere(
             assert run_here("recall", word, cwd=root).code == 0
     left_out = _LEFT_OUT | (_WRITTEN if writes else set()) | _OTHERS.get(name, set())
     shell = _strip(_run(roots["shell"], command, operation, given), left_out)
-    if Front.HTTP not in operation.excused and all(
-        _front(operation, each, Front.HTTP) for each in given
+    if FrontEnd.HTTP not in operation.excused and all(
+        _front(operation, each, FrontEnd.HTTP) for each in given
     ):
         http = _request(roots["http"], world.folder, operation, given)
         assert _strip(http, left_out) == shell
-    if Front.MCP in operation.excused or name in _TEXT_ALONE or (name, given) in _LISTED:
+    if FrontEnd.MCP in operation.excused or name in _TEXT_ALONE or (name, given) in _LISTED:
         return
     offered = {
-        each.name_for(Front.MCP): given[each.name]
-        for each in offer(operation.request, Front.MCP)
+        each.name_for(FrontEnd.MCP): given[each.name]
+        for each in offer(operation.request, FrontEnd.MCP)
         if each.name in given
     }
 
@@ -377,7 +384,7 @@ def _share(value: Any, other: Any) -> Any:
     return value
 
 
-def _front(operation: Operation, name: str, front: Front) -> bool:
+def _front(operation: Operation, name: str, front: FrontEnd) -> bool:
     return all(
         front not in each.arg.excused
         for each in list_arguments(operation.request)
@@ -394,7 +401,7 @@ def _find_command(words: str) -> Any:
 
 def _run(root: Path, command: str, operation: Operation, given: dict[str, Any]) -> Any:
     """Return the JSON that the command of an operation prints for a request."""
-    offered = offer(operation.request, Front.SHELL)
+    offered = offer(operation.request, FrontEnd.SHELL)
     words = [word for each in offered for word in _write(each, given)]
     done = run_here("--agent", "claude", *command.split(), *words, "--json", cwd=root)
     assert done.code == 0, done.err
@@ -403,18 +410,18 @@ def _run(root: Path, command: str, operation: Operation, given: dict[str, Any]) 
 
 def _write(argument: Argument, given: dict[str, Any]) -> Iterator[str]:
     """Yield an argument as words of a command line."""
-    if argument.name not in given or Front.SHELL in argument.arg.excused:
+    if argument.name not in given or FrontEnd.SHELL in argument.arg.excused:
         return
     value, arg = given[argument.name], argument.arg
     flag = (arg.flags or (f"--{argument.name.replace('_', '-')}",))[-1]
-    if arg.takes in {Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT}:
+    if arg.takes in {ArgumentForm.WORD, ArgumentForm.WORDS, ArgumentForm.INPUT, ArgumentForm.MEANT}:
         yield from value if isinstance(value, list) else [str(value)]
     elif argument.kind is bool:
         on, _, off = flag.partition("/")
         yield on if value else off
-    elif arg.takes is Takes.VALUES:
+    elif arg.takes is ArgumentForm.VALUES:
         yield from (f"{flag}={name}={each}" for name, each in value.items())
-    elif arg.takes is Takes.COMMAS:
+    elif arg.takes is ArgumentForm.COMMAS:
         yield f"{flag}={','.join(value)}"
     else:
         yield from (f"{flag}={each}" for each in (value if isinstance(value, list) else [value]))

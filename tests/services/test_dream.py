@@ -9,7 +9,7 @@ from clocks import DAY, Clock, ask, tell
 from conftest import Make, Open
 from support import git, hash_tree, write_notes
 
-from vaultmem.core.curation.dreaming import Gates, Surfacing, Weights, measure_strength
+from vaultmem.core.curation.dreaming import NoteHit, PromotionThresholds, Weights, measure_strength
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.changes.commit import save_checkpoint
@@ -46,10 +46,10 @@ def find_held(done: Dream) -> dict[str, str]:
 def test_the_measures_are_those_of_the_formulas() -> None:
     now = 100.0 * DAY
     calls = [
-        Surfacing(now - 14 * DAY, "red bell", 1),
-        Surfacing(now - 14 * DAY, "red bell", 3),  # Another section of the same call.
-        Surfacing(now - 15 * DAY, "the bell, red", 3),
-        Surfacing(now + 1, "later", 1),
+        NoteHit(now - 14 * DAY, "red bell", 1),
+        NoteHit(now - 14 * DAY, "red bell", 3),  # Another section of the same call.
+        NoteHit(now - 15 * DAY, "the bell, red", 3),
+        NoteHit(now + 1, "later", 1),
     ]
     found = measure_strength(calls, now, EQUAL)
     assert (found.recalls, found.queries, found.days) == (2, 1, 2)
@@ -65,12 +65,12 @@ def test_the_measures_are_those_of_the_formulas() -> None:
 
 
 def test_each_gate_says_what_is_missing() -> None:
-    calls = [Surfacing(float(n), "bell", 1) for n in range(3)]
+    calls = [NoteHit(float(n), "bell", 1) for n in range(3)]
     found = measure_strength(calls, 3.0, EQUAL)
-    assert found.find_gate(Gates(4, 1, 0.0)) == "recalled 3 of 4 times"
-    assert found.find_gate(Gates(3, 2, 0.0)) == "1 of 2 different questions"
-    assert found.find_gate(Gates(3, 1, 0.99)) == "scores below 0.99"
-    assert found.find_gate(Gates(3, 1, 0.1)) == ""
+    assert found.find_gate(PromotionThresholds(4, 1, 0.0)) == "recalled 3 of 4 times"
+    assert found.find_gate(PromotionThresholds(3, 2, 0.0)) == "1 of 2 different questions"
+    assert found.find_gate(PromotionThresholds(3, 1, 0.99)) == "scores below 0.99"
+    assert found.find_gate(PromotionThresholds(3, 1, 0.1)) == ""
 
 
 def test_a_dream_promotes_names_and_tells_in_one_commit(vault: Vault, clock: Clock) -> None:

@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 from remote_vaults import Remotes, Told
 
-from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobOptions, compare_all
+from vaultmem.services.fleet.jobs import (
+    DifferingStatements,
+    FleetComparison,
+    JobOptions,
+    compare_all,
+)
 from vaultmem.services.fleet.pool import LocalPool
 from vaultmem.services.similarity.pairs import Pair, compare_vault
 from vaultmem.services.views.update_index import sync_vault
-from vaultmem.storage.value_store import KeptWork
+from vaultmem.storage.value_store import JobResultCache
 from vaultmem.vault import Vault
 
 NOW = 1_790_000_000
@@ -48,7 +53,7 @@ def remotes(tmp_path: Path) -> Remotes:
 
 def _compare(remotes: Remotes, folder: Path) -> FleetComparison:
     pool = LocalPool(remotes.sources, folder, fresh_for=0)
-    kept = KeptWork(folder, NOW)
+    kept = JobResultCache(folder, NOW)
     found = compare_all(pool, [], JobOptions(kept))
     pool.close()
     return found
@@ -60,7 +65,9 @@ def _list_crossing(pairs: tuple[Pair, ...]) -> set[frozenset[str]]:
     return {pair for pair in names if len({NOTES[name][0] for name in pair}) > 1}
 
 
-def _list_pairs(found: FleetComparison, pairs: tuple[Differing, ...]) -> set[frozenset[str]]:
+def _list_pairs(
+    found: FleetComparison, pairs: tuple[DifferingStatements, ...]
+) -> set[frozenset[str]]:
     """Return the names of both sides of each pair, with all notes that state the same."""
     copies = [{Path(each.path).stem for each in group} for group in found.same]
 

@@ -18,7 +18,7 @@ from vaultmem.services.fleet.jobs import (
     run_job,
 )
 from vaultmem.services.fleet.pool import LocalPool, Pool
-from vaultmem.storage.value_store import KeptWork
+from vaultmem.storage.value_store import JobResultCache
 from vaultmem.vault import Vault
 
 NOW = 1_790_000_000
@@ -59,7 +59,7 @@ def _names(vault: Vault) -> list[str]:
 @pytest.mark.campaign
 def test_who_believes_what_since_when(remotes: Remotes, tmp_path: Path) -> None:
     pool = _open(remotes, tmp_path / "pool")
-    kept = KeptWork(tmp_path / "pool", NOW + 5_000)
+    kept = JobResultCache(tmp_path / "pool", NOW + 5_000)
     options = JobOptions(kept)
     found = find_believers(pool, [], options, ASKED)
     judged = judge_all(pool, [], options, ASKED)
@@ -93,7 +93,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
 
     work = FleetJob("naming", _names)
     pool = _open(made, tmp_path / "pool")
-    kept = KeptWork(tmp_path / "pool", NOW)
+    kept = JobResultCache(tmp_path / "pool", NOW)
     with pytest.raises(KeyboardInterrupt):
         run_job(pool, [], JobOptions(kept, start_progress=lambda _: stop), work)
     pool.close()
@@ -101,7 +101,7 @@ def test_only_what_changed_is_asked_again(remotes: Remotes, tmp_path: Path) -> N
     made.add("two", Told("bot", {"notes/b.md": "The pier opens.\n"}, NOW + 1))
     (made.folder / "one.git").rename(made.folder / "away.git")
     pool = _open(made, tmp_path / "pool")
-    kept = KeptWork(tmp_path / "pool", NOW)
+    kept = JobResultCache(tmp_path / "pool", NOW)
     found = run_job(pool, [], JobOptions(kept), work)
     assert found.run_count in {1, 2}  # One of those that were done may be the one that changed.
     assert dict(found.items())["two"] == ["notes/a.md", "notes/b.md"]
@@ -118,7 +118,7 @@ def test_what_does_not_answer_is_named(remotes: Remotes, tmp_path: Path) -> None
     lost = alpha._replace(name="lost", remote=str(tmp_path / "nowhere.git"))
     pool = LocalPool([alpha, lost, beta, delta], tmp_path / "pool", fresh_for=1_000)
     work = FleetJob("waiting", _wait_in_beta)
-    kept = KeptWork(tmp_path / "pool", NOW)
+    kept = JobResultCache(tmp_path / "pool", NOW)
     pool.each(None, _names)
     try:
         found = run_job(pool, [], JobOptions(kept, seconds=0.5), work)

@@ -14,7 +14,7 @@ from vaultmem import Vault, save_checkpoint, sync_vault
 from vaultmem.core.notes.frontmatter import Frontmatter
 from vaultmem.core.notes.link_syntax import LinkNames, find_links
 from vaultmem.core.notes.note import parse_note
-from vaultmem.core.notes.obsidian import EXCLUDED, ObsidianSettings, SetAside
+from vaultmem.core.notes.obsidian import EXCLUDED, ExclusionFilter, ObsidianSettings
 from vaultmem.services.health.status import read_status
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.views.open_view import view_at
@@ -61,14 +61,14 @@ NOTES = {
     ],
 )
 def test_filters_mean_what_they_mean_in_obsidian(excluded: str, path: str, is_told: bool) -> None:
-    aside = SetAside(ObsidianSettings(excluded=("Other/", excluded)))
+    aside = ExclusionFilter(ObsidianSettings(excluded=("Other/", excluded)))
     assert aside.why(path) == (EXCLUDED if is_told else "")
     assert not aside.refused
 
 
 @pytest.mark.parametrize("pattern", ["(", "(a+)+$", ".*.*.*.*.*x", "a" * 600, "(?<n>x)"])
 def test_filters_that_cannot_be_used_count_as_none(pattern: str) -> None:
-    aside = SetAside(ObsidianSettings(excluded=(f"/{pattern}/", "Old")))
+    aside = ExclusionFilter(ObsidianSettings(excluded=(f"/{pattern}/", "Old")))
     assert len(aside.refused) == 1
     assert (aside.why("Old.md"), aside.why("a" * 200)) == (EXCLUDED, "")
 

@@ -16,7 +16,7 @@ from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.edit_properties import set_property
 from vaultmem.core.notes.note import parse_note
 from vaultmem.core.search.query import parse_query
-from vaultmem.core.similarity.canonical import Titled, state_same
+from vaultmem.core.similarity.canonical import TitledText, state_same
 from vaultmem.core.text.blob import blob_id
 from vaultmem.errors import RefusedError
 from vaultmem.integrations.memory_commands import run_command
@@ -401,9 +401,9 @@ def test_the_same_words_are_known_under_a_name_that_the_note_was_given_since(
 )
 def test_a_later_title_that_limits_or_denies_is_part_of_the_fact(title: str) -> None:
     stem = "session-tokens-expire-after-15-minutes"
-    named = [Titled(FACT, name, stem) for name in ("Login", "Login hours", title)]
+    named = [TitledText(FACT, name, stem) for name in ("Login", "Login hours", title)]
 
-    assert [state_same(Titled(FACT, ""), each) for each in named] == [True, True, False]
+    assert [state_same(TitledText(FACT, ""), each) for each in named] == [True, True, False]
     assert not state_same(named[0], named[1])
 
 

@@ -26,7 +26,7 @@ from watchers import watched
 
 from vaultmem.errors import LockTimeoutError, PendingError
 from vaultmem.services.syncing.sync import SyncOutcome, SyncResult, sync_remote
-from vaultmem.storage.git.remote import Pushed, push
+from vaultmem.storage.git.remote import PushResult, push
 
 QUAY = {"notes/quay.md": "# Quay\n\nOf stone.\n"}
 
@@ -126,7 +126,7 @@ def test_a_rejected_push_is_merged_and_pushed_again(
     anna, ben = machines.all
     left = ["crane", "bollard", "rope"]
 
-    def push_late(*given: Any) -> Pushed:
+    def push_late(*given: Any) -> PushResult:
         if left:  # Ben is quicker.
             save(ben, name := left.pop())
             ben.git("add", "-A")
@@ -670,7 +670,7 @@ def test_a_remote_that_goes_away_before_the_push_gets_it_later(
     save(anna, "pier")
     away = machines.remote.with_suffix(".away")
 
-    def push_nowhere(*given: Any) -> Pushed:
+    def push_nowhere(*given: Any) -> PushResult:
         machines.remote.rename(away)
         return push(*given)
 

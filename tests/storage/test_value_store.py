@@ -12,8 +12,8 @@ from vaultmem.storage.lock import Process
 from vaultmem.storage.session_table import ActiveSession
 from vaultmem.storage.trust_record import SignedList, SignedTrust, TrustRecord
 from vaultmem.storage.value_store import (
-    KeptFolder,
     RepositoryNames,
+    ValueFolder,
     read_value,
     read_value_if_sound,
 )
@@ -22,7 +22,7 @@ SESSION = ActiveSession("s-1", "claude", "/w", 2.5, (Process(7, "x", ("n", "b", 
 
 
 def test_a_value_is_read_as_it_was_written_in_a_private_file(tmp_path: Path) -> None:
-    KeptFolder(tmp_path / "a").write_value("s.json", SESSION)
+    ValueFolder(tmp_path / "a").write_value("s.json", SESSION)
 
     file = tmp_path / "a/s.json"
     assert read_value(file, ActiveSession) == SESSION
@@ -62,7 +62,7 @@ def test_files_are_found_in_folders_of_the_same_repository_and_the_own_one_count
     tmp_path: Path,
 ) -> None:
     own, same, other = (
-        KeptFolder(
+        ValueFolder(
             tmp_path / name, RepositoryNames(lambda each=root: each, lambda each=root: (each,))
         )
         for name, root in (("own", "r"), ("same", "r"), ("other", "q"))

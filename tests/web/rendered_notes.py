@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from vaultmem.core.notes.link_syntax import LinkNames
-from vaultmem.web.markdown.html import Rendered, render_note
-from vaultmem.web.markdown.html_links import Surroundings
+from vaultmem.web.markdown.html import RenderedNote, render_note
+from vaultmem.web.markdown.html_links import LinkContext
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PATH = "Note features.md"
@@ -57,11 +57,11 @@ _NAMES = {
 }
 
 
-def render(text: str, path: str = PATH, notes: dict[str, str] | None = None) -> Rendered:
+def render(text: str, path: str = PATH, notes: dict[str, str] | None = None) -> RenderedNote:
     """Render a note of a vault with another note, a picture and a report."""
     texts = {"sub/Other note.md": OTHER, path: text, **(notes or {})}
     names = LinkNames([*texts, "img/image.png", "report.pdf"])
-    return render_note(text, path, Surroundings(names.find, texts.get))
+    return render_note(text, path, LinkContext(names.find, texts.get))
 
 
 class _Inspector(HTMLParser):
@@ -101,6 +101,6 @@ def find_faults(html: str) -> list[str]:
     return inspector.faults
 
 
-def find_note_faults(rendered: Rendered) -> list[str]:
+def find_note_faults(rendered: RenderedNote) -> list[str]:
     """Return the same for a note and its properties."""
     return find_faults(rendered.properties + rendered.html)

@@ -13,7 +13,7 @@ from rendered_notes import GOLDEN, PATH, find_note_faults, render
 
 from vaultmem.core.notes.link_syntax import LinkNames
 from vaultmem.web.markdown.html import make_parser, render_note
-from vaultmem.web.markdown.html_links import Addresses, Budget, Page, Surroundings
+from vaultmem.web.markdown.html_links import Addresses, Budget, LinkContext, Page
 
 FEATURES = (GOLDEN / "note-features.md").read_text()
 
@@ -129,7 +129,7 @@ def test_a_property_that_is_one_link_is_a_link(link: str) -> None:
 def test_a_file_that_is_not_shown_is_no_link() -> None:
     names = LinkNames(["a.md", "report.pdf"])
     addresses = Addresses(file=lambda path: "")
-    around = Surroundings(names.find, lambda path: None, addresses)
+    around = LinkContext(names.find, lambda path: None, addresses)
     text = "[[report.pdf]] ![[report.pdf]] [x](report.pdf) ![y](report.pdf)"
     html = render_note(text, "a.md", around).html
     assert html.count('<span class="file" title="This file type is not shown">') == 4
@@ -160,7 +160,7 @@ def hasty_threads() -> Iterator[None]:
 @pytest.mark.usefixtures("hasty_threads")
 def test_threads_that_render_at_once_get_the_same() -> None:
     """The first ones found some of the rules: a heading was a paragraph for one in fifty."""
-    page = Page("x.md", Surroundings(lambda link, path: None, lambda path: None), Budget(), 0)
+    page = Page("x.md", LinkContext(lambda link, path: None, lambda path: None), Budget(), 0)
     with ThreadPoolExecutor(4) as pool:
         for _ in range(60):
             parser, barrier = make_parser(lambda token, page: ""), Barrier(4)

@@ -72,7 +72,7 @@ def connect(
     from vaultmem.environment import current_environment
     from vaultmem.errors import RefusedError
     from vaultmem.services.clients.connect import (
-        Where,
+        SettingsScope,
         choose_memory_place,
         connect_client,
         describe_memory,
@@ -86,7 +86,7 @@ def connect(
         return
     if project and user:
         raise RefusedError("connect: --project and --user are two places; name one")
-    place = Where(Path.cwd() if project else Path.home(), project, current_environment())
+    place = SettingsScope(Path.cwd() if project else Path.home(), project, current_environment())
     if print_:
         find_client(client)
         _print_entry(show_entry(client, context.open().root, place, hooks), context.as_json)
@@ -94,7 +94,9 @@ def connect(
     memory = None
     if remove:
         top = None if project else find_top(Path.cwd())
-        changes = disconnect_client(client, place, dry_run, Where(top, True) if top else None)
+        changes = disconnect_client(
+            client, place, dry_run, SettingsScope(top, True) if top else None
+        )
     else:
         agent_client = find_client(client)  # Reports a wrong name before a missing vault.
         vault = context.open()
@@ -177,10 +179,10 @@ def _print_entry(entries: list[ShownConnection], as_json: bool) -> None:
 def _print_connections(as_json: bool) -> None:
     from vaultmem.core.clients.agent_client import CLIENTS
     from vaultmem.environment import current_environment
-    from vaultmem.services.clients.connect import Where, list_connections, list_installed
+    from vaultmem.services.clients.connect import SettingsScope, list_connections, list_installed
 
-    user = Where(Path.home(), environment=current_environment())
-    connections = list_connections(user, Where(Path.cwd(), is_project=True))
+    user = SettingsScope(Path.home(), environment=current_environment())
+    connections = list_connections(user, SettingsScope(Path.cwd(), is_project=True))
     clients = {each.client for each in connections}
     installed = [name for name in list_installed(user) if name not in clients]
     if as_json:

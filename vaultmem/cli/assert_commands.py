@@ -15,7 +15,7 @@ from vaultmem.cli.quick_typer import PlainCommand, add_commands
 from vaultmem.cli.shared import offers, takes
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import NoteNotFoundError, VaultError
-from vaultmem.operations.declaration import Arg, Takes
+from vaultmem.operations.declaration import Arg, ArgumentForm
 from vaultmem.operations.history_views import format_commit_line, operation_lines, short_time
 from vaultmem.operations.note_data import bisected_json, judged_json, receipts_json, replayed_json
 
@@ -42,7 +42,7 @@ PackBudget = Annotated[int, Arg("Tokens of the pack.  [default: 2000]", metavar=
 class PackAssertion(NamedTuple):
     """A query, and the expected content of its pack."""
 
-    query: Annotated[str, Arg("What the pack is for.", takes=Takes.WORDS, metavar="QUERY")]
+    query: Annotated[str, Arg("What the pack is for.", takes=ArgumentForm.WORDS, metavar="QUERY")]
     finds: ContainsNote = ()
     says: Contains = ()
     absent: Annotated[bool, Arg("Expect that it contains none of them.")] = False

@@ -74,7 +74,7 @@ def eval_(
       vaultmem eval ../questions.md
       vaultmem eval ../questions.md --against HEAD~20 --set semantic=static
     """
-    from vaultmem.services.packs.evaluate import AskEvaluation, evaluate
+    from vaultmem.services.packs.evaluate import EvaluationOptions, evaluate
 
     place = Path(file).expanduser()
     if add:
@@ -82,7 +82,7 @@ def eval_(
         return
     if notes:
         raise typer.BadParameter("Notes are named with --add; the file of questions is one.")
-    options = AskEvaluation(depth, _read_budgets(budget), against, tuple(settings))
+    options = EvaluationOptions(depth, _read_budgets(budget), against, tuple(settings))
     evaluation = evaluate(context.open_synced(reads=True), place, options, ProgressLine)
     for run in evaluation.runs:
         if run.problem_summary:

@@ -19,12 +19,17 @@ from vaultmem.cli.quick_typer import PlainGroup, add_commands
 from vaultmem.cli.serve_commands import NamesOption, ProxyOption, find_served, print_places, serving
 from vaultmem.cli.shared import needing, offers, takes
 from vaultmem.core.text.display import one_line, pluralize, truncate_line
-from vaultmem.operations.declaration import Arg, Takes
+from vaultmem.operations.declaration import Arg, ArgumentForm
 from vaultmem.operations.vault_data import contradictions_json, duplicates_json, mentions_json
 
 if TYPE_CHECKING:
     from vaultmem.services.fleet.clone import NodeStatus, PoolStatus
-    from vaultmem.services.fleet.jobs import Differing, FleetComparison, FleetNote, Mentions
+    from vaultmem.services.fleet.jobs import (
+        DifferingStatements,
+        FleetComparison,
+        FleetNote,
+        Mentions,
+    )
 
 #: Maximum number of problems printed; JSON has all.
 _MAX_LISTED_PROBLEMS = 20
@@ -59,7 +64,7 @@ class _Statement(NamedTuple):
         str,
         Arg(
             "Query: each vault's pack for it is read.",
-            takes=Takes.WORDS,
+            takes=ArgumentForm.WORDS,
             metavar="QUERY",
         ),
     ]
@@ -303,7 +308,7 @@ def _print_contradictions(comparison: FleetComparison, limit: int) -> None:
     _print_sum(comparison, summary, len(comparison.contradicting) - limit)
 
 
-def _describe_values(pair: Differing) -> str:
+def _describe_values(pair: DifferingStatements) -> str:
     values = [
         f"{'' if kind == 'update' else f'{kind}: '}{older or 'nothing'}, then {newer or 'nothing'}"
         for kind, older, newer in pair.differences

@@ -14,7 +14,7 @@ from vaultmem.cli.output import ProgressLine, emit_json, print_line, print_style
 from vaultmem.cli.shared import needing
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.errors import RefusedError
-from vaultmem.operations.declaration import Arg, Takes
+from vaultmem.operations.declaration import Arg, ArgumentForm
 from vaultmem.operations.vault_data import (
     fleet_compacted_json,
     fleet_curated_json,
@@ -48,7 +48,7 @@ FLEET_HELP = f"{FILE_HELP} Or ray:ADDRESS, a cluster's."
 class Job(NamedTuple):
     """The vaults of a fleet for a job, and its options."""
 
-    fleet: Annotated[str, Arg(FLEET_HELP, takes=Takes.WORD, metavar="FLEET")]
+    fleet: Annotated[str, Arg(FLEET_HELP, takes=ArgumentForm.WORD, metavar="FLEET")]
     vault: Annotated[
         tuple[str, ...], Arg("Vault of the fleet (repeatable).  [default: all]", metavar="NAME")
     ] = ()
@@ -109,9 +109,11 @@ def run_job(
     Results of an interrupted run are reused. Ctrl-C prints that they are kept.
     """
     from vaultmem.services.fleet.jobs import JobOptions
-    from vaultmem.storage.value_store import KeptWork
+    from vaultmem.storage.value_store import JobResultCache
 
-    options = JobOptions(KeptWork(find_folder(), time.time()), job.seconds, job.again, ProgressLine)
+    options = JobOptions(
+        JobResultCache(find_folder(), time.time()), job.seconds, job.again, ProgressLine
+    )
     with open_fleet(job.fleet) as pool:
         try:
             results = find(pool, job.vault, options)

@@ -14,7 +14,7 @@ import typer
 
 from vaultmem.cli.quick_typer import PlainCommand
 from vaultmem.errors import LockTimeoutError, VaultError
-from vaultmem.services.hub.receiving import Received, receive
+from vaultmem.services.hub.receiving import PushAnswer, receive
 
 # Git's pre-receive hook, which accepts or rejects a push. Only git runs it.
 
@@ -28,7 +28,7 @@ def main(environment: Mapping[str, str], lines: bytes, access_file: str = "") ->
     try:
         received = receive(Path.cwd(), environment, lines, time.time(), _limit_time, access_file)
     except VaultError as error:
-        received = Received([f"rejected: {error}"], True)
+        received = PushAnswer([f"rejected: {error}"], True)
     for line in received.lines:
         print(f"vaultmem: {line}", file=sys.stderr)
     return 1 if received.is_refused else 0

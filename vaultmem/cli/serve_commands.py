@@ -21,7 +21,7 @@ from vaultmem.errors import RefusedError
 from vaultmem.operations.vault_data import daemon_json
 
 if TYPE_CHECKING:
-    from vaultmem.hub.hub_server import Served
+    from vaultmem.hub.hub_server import ServeOptions
     from vaultmem.services.fleet.pool import Pool
     from vaultmem.services.hub.hub_folder import Hub
     from vaultmem.vault import Vault
@@ -211,25 +211,25 @@ ProxyOption = Annotated[
 ]
 
 
-def find_served(command: str, port: int, host: str, names: list[str], proxy: bool) -> Served:
+def find_served(command: str, port: int, host: str, names: list[str], proxy: bool) -> ServeOptions:
     """Return the addresses and options by which a command serves.
 
     Raises:
         VaultError: the extra `web` is not installed.
     """
     with needing("web", command):
-        from vaultmem.hub.hub_server import Served
+        from vaultmem.hub.hub_server import ServeOptions
         from vaultmem.serve.http import ListenAddress
     from vaultmem.environment import current_environment
 
     place = ListenAddress(port, host, tuple(each.lower() for each in names))
-    return Served(place, proxy, current_environment())
+    return ServeOptions(place, proxy, current_environment())
 
 
 @contextlib.contextmanager
 def serving(
     hub: Hub,
-    served: Served,
+    served: ServeOptions,
     find_pool: Callable[[], Pool] | None = None,
 ) -> Iterator[str]:
     """Start serving, yield the address, and then serve until a signal.

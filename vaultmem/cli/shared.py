@@ -24,10 +24,10 @@ from vaultmem.cli.options import (
 )
 from vaultmem.cli.output import emit_json, print_lines, print_stale_reason, warn
 from vaultmem.operations.declaration import (
-    Front,
-    Moment,
+    ArgumentForm,
+    FrontEnd,
     Operation,
-    Takes,
+    VersionScope,
     list_arguments,
     offer,
     read_request,
@@ -57,8 +57,8 @@ def offers(source: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     An operation also sets the command's help.
     """
     request = source.request if isinstance(source, Operation) else source
-    offered = offer(request, Front.SHELL)
-    listed = {each.field: each for each in offered if each.arg.takes is not Takes.SHARED}
+    offered = offer(request, FrontEnd.SHELL)
+    listed = {each.field: each for each in offered if each.arg.takes is not ArgumentForm.SHARED}
     give = give_options(
         partial(_read, request, listed),
         {name: _annotate(each) for name, each in listed.items()},
@@ -89,18 +89,19 @@ def list_operation_commands(**operations: str) -> dict[str, Callable[[], Callabl
 def make_command(operation: Operation, name: str) -> Callable[..., None]:
     """Return the command of an operation that needs only its request."""
     options = ["vault", "ref", "at", "agent", "session", "as_json"]
-    if operation.versions not in {Moment.SEEN, Moment.ASKED}:
+    if operation.versions not in {VersionScope.SEEN, VersionScope.ASKED}:
         options.remove("at")
-    if operation.versions is Moment.NOW:
+    if operation.versions is VersionScope.NOW:
         options.remove("ref")
     shared = {each.name for each in _list_shared(operation.request)} - {"at"}
     if not (operation.writes or shared):
         options = [each for each in options if each not in {"agent", "session"}]
-    offered = offer(operation.request, Front.SHELL)
+    offered = offer(operation.request, FrontEnd.SHELL)
     own = {
         each.name
         for each in offered
-        if each.arg.takes is Takes.OPTION and f"--{each.name}" in (each.arg.flags or _flag(each))
+        if each.arg.takes is ArgumentForm.OPTION
+        and f"--{each.name}" in (each.arg.flags or _flag(each))
     }
     options = [each for each in options if each not in own]
 
@@ -114,7 +115,7 @@ def make_command(operation: Operation, name: str) -> Callable[..., None]:
 def answer(operation: Operation, context: CommandContext, request: Any) -> None:
     """Run an operation for a request, and print its result."""
     request = _fill(request, context)
-    opens = context.open_synced if operation.versions is Moment.ASKED else context.open_view
+    opens = context.open_synced if operation.versions is VersionScope.ASKED else context.open_view
     vault = (opens if operation.syncs else context.open)(reads=not operation.writes)
     result = operation.run(vault, request)
     if not operation.syncs:
@@ -134,7 +135,7 @@ def print_answer(operation: Operation, context: CommandContext, request: Any, re
 
 def _list_shared(request: Any) -> list[Argument]:
     """Return the arguments whose values come from shared options."""
-    shared = {Takes.SHARED, Takes.MEANT}
+    shared = {ArgumentForm.SHARED, ArgumentForm.MEANT}
     return [each for each in list_arguments(request) if each.arg.takes in shared]
 
 
@@ -144,18 +145,23 @@ def _fill(request: Any, context: CommandContext) -> Any:
     return request._replace(**{each.field: getattr(context, each.name) for each in empty})
 
 
-_POSITIONAL_FORMS = frozenset({Takes.WORD, Takes.WORDS, Takes.INPUT, Takes.MEANT})
+_POSITIONAL_FORMS = frozenset(
+    {ArgumentForm.WORD, ArgumentForm.WORDS, ArgumentForm.INPUT, ArgumentForm.MEANT}
+)
 
 
 def _annotate(argument: Argument) -> Any:
     """Return an argument's Typer annotation."""
     arg, kind = argument.arg, argument.kind
-    if arg.takes is Takes.COMMAS:
+    if arg.takes is ArgumentForm.COMMAS:
         kind = str
-    elif argument.kind not in {str, int, float, bool} or arg.takes in {Takes.WORDS, Takes.INPUT}:
+    elif argument.kind not in {str, int, float, bool} or arg.takes in {
+        ArgumentForm.WORDS,
+        ArgumentForm.INPUT,
+    }:
         kind = list[str]
     if arg.takes in _POSITIONAL_FORMS:
-        reads = "; - reads standard input." if arg.takes is Takes.INPUT else ""
+        reads = "; - reads standard input." if arg.takes is ArgumentForm.INPUT else ""
         help_text = arg.help.removesuffix(".") + reads if reads else arg.help
         metavar = arg.metavar or argument.name.upper()
         return Annotated[kind, typer.Argument(metavar=metavar, help=help_text)]
@@ -173,8 +179,11 @@ def _find_default(argument: Argument) -> Any:
     """Return an argument's default for Typer."""
     if argument.is_required:
         return inspect.Parameter.empty
-    if argument.arg.takes in {Takes.WORDS, Takes.INPUT, Takes.VALUES} or argument.default == ():
-        return "" if argument.arg.takes is Takes.COMMAS else []
+    if (
+        argument.arg.takes in {ArgumentForm.WORDS, ArgumentForm.INPUT, ArgumentForm.VALUES}
+        or argument.default == ()
+    ):
+        return "" if argument.arg.takes is ArgumentForm.COMMAS else []
     return argument.default
 
 
@@ -187,13 +196,13 @@ def _read(request: Any, listed: Mapping[str, Argument], **values: Any) -> Any:
 
 def _read_value(argument: Argument, value: Any) -> Any:
     takes = argument.arg.takes
-    if takes is Takes.COMMAS:
+    if takes is ArgumentForm.COMMAS:
         return split_names(value)
-    if takes is Takes.INPUT:
+    if takes is ArgumentForm.INPUT:
         return read_text(value)
-    if takes is Takes.VALUES:
+    if takes is ArgumentForm.VALUES:
         return dict(map(_read_assignment, value))
-    return " ".join(value) if takes is Takes.WORDS and argument.kind is str else value
+    return " ".join(value) if takes is ArgumentForm.WORDS and argument.kind is str else value
 
 
 def _read_assignment(text: str) -> tuple[str, Any]:

@@ -97,7 +97,7 @@ TRANSITIONS: dict[NoteState, frozenset[NoteState]] = {
 }
 
 
-class Mover(NamedTuple):
+class StateChanger(NamedTuple):
     """The party that changes a note's state: a person, or a machine (an agent or unattended job).
 
     `may_instruct` is whether it can activate policies and skills.
@@ -164,7 +164,12 @@ def check_promotion(path: str, state: NoteState) -> None:
 
 
 def check_transition(
-    path: str, kind: NoteKind, before: NoteState, after: NoteState, is_pinned: bool, mover: Mover
+    path: str,
+    kind: NoteKind,
+    before: NoteState,
+    after: NoteState,
+    is_pinned: bool,
+    mover: StateChanger,
 ) -> None:
     """Check a step of the table above; only a person moves pinned or quarantined notes.
 

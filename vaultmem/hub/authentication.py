@@ -24,7 +24,7 @@ from vaultmem.hub.principals import Principals, read_token, warn_of_end
 from vaultmem.services.hub.grants import Grant, build_pusher_environment, may
 from vaultmem.services.hub.grants import GrantScope as Right
 from vaultmem.services.hub.hub_folder import AuditEntry, Hub, record
-from vaultmem.web.access import Gate, is_asked_by, read_cookie
+from vaultmem.web.access import AccessMiddleware, is_asked_by, read_cookie
 from vaultmem.web.page_requests import refuse, wants_page
 from vaultmem.web.rendering import BrowserVisit, Site, Visitor, Visits, render_page
 from vaultmem.workers import HubPrincipal
@@ -147,7 +147,7 @@ class HubSite(NamedTuple):
         return request.client.host if request.client else ""
 
 
-class HubAuth(Gate):
+class HubAuth(AccessMiddleware):
     """Authentication by token or cookie; it adds the grant to the request's state."""
 
     def __init__(

@@ -40,7 +40,7 @@ from vaultmem.hub.git_requests import GitApp
 from vaultmem.hub.pool_workers import HubPool, WriteGuard
 from vaultmem.hub.principals import Principals, make_visitor
 from vaultmem.hub.vault_apps import BASE, MCP_PATH, VaultApps, keep, make_caller
-from vaultmem.mcp_server.run import McpPlace
+from vaultmem.mcp_server.run import McpMount
 from vaultmem.serve.http import ListenAddress, Port
 from vaultmem.serve.mcp_socket import AsyncThread
 from vaultmem.services.fleet.clone import write_metrics
@@ -80,7 +80,7 @@ class HubFront:
         self._overall = CrossVaultQueries(hub, find_pool, log, site.environment)
         write_guard = None if with_git else WriteGuard(hub)
         self._vaults = VaultApps(hub, site, find_pool, log, write_guard)
-        self._agents: OrderedDict[str, McpPlace] = OrderedDict()
+        self._agents: OrderedDict[str, McpMount] = OrderedDict()
         self._find_pool = find_pool
         guests = Principals(hub)
         self._own = self._make_own(guests)
@@ -126,15 +126,15 @@ class HubFront:
         app.state.guests, app.state.site, app.state.overall = guests, self._site, self._overall
         return app
 
-    def _find_agents(self, grant: Grant) -> McpPlace:
+    def _find_agents(self, grant: Grant) -> McpMount:
         """Return a caller's MCP endpoint over all vaults, a new one if the grant changed."""
 
-        def make() -> McpPlace:
+        def make() -> McpMount:
             build = partial(build_overall, self._overall, grant, self._find_vault)
-            return McpPlace(build, self._site.hosts, self._site.origins, MCP_PATH)
+            return McpMount(build, self._site.hosts, self._site.origins, MCP_PATH)
 
         key = json.dumps([grant.id, grant.scopes])
-        return keep(self._agents, key, make, McpPlace.close)
+        return keep(self._agents, key, make, McpMount.close)
 
     def _find_vault(self, name: str, grant: Grant) -> tuple[Any, Caller]:
         visitor = make_visitor(grant, name, "mcp")
@@ -162,7 +162,7 @@ _SIGNAL_CHECK_SECONDS = 1.0
 _KEEP_ALIVE = 75
 
 
-class Served(NamedTuple):
+class ServeOptions(NamedTuple):
     """Options for serving a hub or a fleet.
 
     `by_proxy`: a proxy adds HTTPS, and its header with the client's address is trusted.
@@ -176,7 +176,7 @@ class Served(NamedTuple):
 class HubServer:
     """A port at which a hub is served; requests are answered from `start` on."""
 
-    def __init__(self, hub: Hub, served: Served) -> None:
+    def __init__(self, hub: Hub, served: ServeOptions) -> None:
         """Open the port.
 
         Raises:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from vaultmem.hub.authentication import RequestLog
 from vaultmem.hub.pool_workers import PoolWorkers, WriteGuard
 from vaultmem.hub.principals import make_visitor
-from vaultmem.mcp_server.run import McpPlace, build_later
+from vaultmem.mcp_server.run import McpMount, build_later
 from vaultmem.services.fleet.pool import Pool
 from vaultmem.services.hub.grants import Grant, may
 from vaultmem.services.hub.grants import GrantScope as Right
@@ -73,7 +73,7 @@ class VaultApps:
         self._find_pool = find_pool
         self._log = log
         self._served: OrderedDict[str, _Served] = OrderedDict()
-        self._agents: OrderedDict[tuple[str, Visitor], McpPlace] = OrderedDict()
+        self._agents: OrderedDict[tuple[str, Visitor], McpMount] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of an authenticated caller."""
@@ -129,14 +129,14 @@ class VaultApps:
     def _find_served(self, name: str) -> _Served:
         return keep(self._served, name, lambda: self._make(name))
 
-    def _find_agents(self, name: str, visitor: Visitor, served: _Served) -> McpPlace:
-        def make() -> McpPlace:
+    def _find_agents(self, name: str, visitor: Visitor, served: _Served) -> McpMount:
+        def make() -> McpMount:
             build = partial(
                 build_later, served.workers, make_caller(visitor, self._site.environment)
             )
-            return McpPlace(build, self._site.hosts, self._site.origins, MCP_PATH)
+            return McpMount(build, self._site.hosts, self._site.origins, MCP_PATH)
 
-        return keep(self._agents, (name, visitor), make, McpPlace.close)
+        return keep(self._agents, (name, visitor), make, McpMount.close)
 
     def _make(self, name: str) -> _Served:
         notice = partial(self.notice, name)

@@ -28,7 +28,7 @@ from vaultmem.operations import branch_changes, note_changes, note_edits
 from vaultmem.operations.declaration import (
     MAX_RESULT_TOKENS,
     MIN_RESULT_TOKENS,
-    Front,
+    FrontEnd,
     describe,
     read_request,
     share,
@@ -198,7 +198,7 @@ REMEMBER = Tool(
     "Remember",
     "Write one fact, decision, procedure or lesson as a note. What is known already is not "
     "written twice.",
-    describe(Remember, Front.MCP),
+    describe(Remember, FrontEnd.MCP),
     answer(path="string"),
     remember_tool,
     writes=True,
@@ -212,7 +212,7 @@ READ_NOTE = Tool(
     "long.",
     describe(
         GET.request,
-        Front.MCP,
+        FrontEnd.MCP,
         offset=whole("", 0, 10_000_000),
         budget=whole("", MIN_RESULT_TOKENS, MAX_RESULT_TOKENS),
         at=text("", 200),
@@ -229,7 +229,7 @@ UPDATE_NOTE = Tool(
     "what is pinned.",
     describe(
         note_edits.UPDATE.request,
-        Front.MCP,
+        FrontEnd.MCP,
         property=text("tags, state, superseded_by ...", 100, 1),
         value={
             "description": "null removes it.",
@@ -249,7 +249,7 @@ FORGET = Tool(
     "forget",
     "Forget a note",
     "Remove a note; with a reason, committed at once.",
-    describe(note_changes.FORGET_ONE.request, Front.MCP),
+    describe(note_changes.FORGET_ONE.request, FrontEnd.MCP),
     answer(),
     forget_tool,
     writes=True,
@@ -335,7 +335,7 @@ PROMOTE = Tool(
     "promote",
     "Promote candidates",
     "Make candidate notes active, and commit that.",
-    describe(note_changes.PROMOTE.request, Front.MCP),
+    describe(note_changes.PROMOTE.request, FrontEnd.MCP),
     answer(),
     promote_tool,
     writes=True,

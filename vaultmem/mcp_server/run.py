@@ -117,7 +117,7 @@ def load_server() -> None:
 Build = Callable[["Subscribers"], "Server[Any]"]
 
 
-class McpPlace:
+class McpMount:
     """An app that serves MCP at one path; the first request imports the SDK, within a second.
 
     `origins` are the allowed origins of pages.
@@ -192,7 +192,7 @@ class McpPlace:
         return app
 
 
-class McpApp(McpPlace):
+class McpApp(McpMount):
     """An app that serves a vault over MCP to clients with the token."""
 
     def __init__(

@@ -12,7 +12,7 @@ from vaultmem.core.text.display import escape_bytes, one_line
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.core.text.token_count import bound_tokens, count_fitting
 from vaultmem.errors import RefusedError
-from vaultmem.operations.declaration import Front, Operation, list_arguments, read_request
+from vaultmem.operations.declaration import FrontEnd, Operation, list_arguments, read_request
 from vaultmem.operations.schemas import Schema
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def run_action(
         RefusedError: a needed argument is missing, and `tool` is given.
     """
     action = actions[arguments["action"]]
-    names = {each.name_for(Front.MCP): each for each in list_arguments(action.request)}
+    names = {each.name_for(FrontEnd.MCP): each for each in list_arguments(action.request)}
     needs = action.needs or [name for name, each in names.items() if each.is_required]
     if missing_names := [name for name in needs if tool and not arguments.get(name)]:
         raise RefusedError(f'{tool} {arguments["action"]} needs "{missing_names[0]}"')

@@ -14,7 +14,16 @@ from vaultmem.core.merging.text import ConflictChoice
 from vaultmem.core.text.display import one_line, pluralize, truncate_line
 from vaultmem.core.text.json_values import pick
 from vaultmem.errors import LockTimeoutError, VaultError
-from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Takes, declare, word
+from vaultmem.operations.declaration import (
+    Agent,
+    Arg,
+    ArgumentForm,
+    FrontEnd,
+    Line,
+    VersionScope,
+    declare,
+    word,
+)
 from vaultmem.operations.lines import commit_lines
 from vaultmem.operations.note_data import report_json
 from vaultmem.operations.schemas import STRINGS, Schema, record, rows
@@ -23,16 +32,16 @@ if TYPE_CHECKING:
     from vaultmem.core.merging.text import Conflict
     from vaultmem.services.merging.branches import ListedBranch, ResetReport
     from vaultmem.services.merging.file_conflicts import MergeReport
-    from vaultmem.services.merging.text_conflicts import ResolveResult, Unsettled
+    from vaultmem.services.merging.text_conflicts import NoteConflict, ResolveResult
     from vaultmem.services.syncing.sync import SyncPlan, SyncResult
     from vaultmem.vault import Vault
 
-_word = partial(Arg, most=200, takes=Takes.WORD)
+_word = partial(Arg, most=200, takes=ArgumentForm.WORD)
 #: Most characters of a conflict's line in a list.
 _MAX_LINE = 1_000
 
-_CLONE = {Front.HTTP: "a hub's vault is a clone, whose branches the remote does not have"}
-_NO_ACTION = {**_CLONE, Front.MCP: "the tool has an action for it"}
+_CLONE = {FrontEnd.HTTP: "a hub's vault is a clone, whose branches the remote does not have"}
+_NO_ACTION = {**_CLONE, FrontEnd.MCP: "the tool has an action for it"}
 
 
 class BranchResult(NamedTuple):
@@ -187,7 +196,9 @@ def merge(
     branch: _Source,
     dry_run: Annotated[
         bool,
-        Arg("Only show what would change.", Agent(), excused={Front.HTTP: "`GET /merge` is that"}),
+        Arg(
+            "Only show what would change.", Agent(), excused={FrontEnd.HTTP: "`GET /merge` is that"}
+        ),
     ] = False,
 ) -> MergeReport:
     """Merge a branch into the one that is checked out.
@@ -294,7 +305,7 @@ def conflict_lines(conflicts: Iterable[Conflict]) -> Iterator[Line]:
 class Conflicts(NamedTuple):
     """The conflicts in notes, and the files that git reports as unmerged."""
 
-    conflicts: list[Unsettled]
+    conflicts: list[NoteConflict]
     unmerged: list[str]
 
 
@@ -322,7 +333,7 @@ def _conflicts_lines(result: Conflicts, _: Any) -> Iterator[Line]:
         yield Line("No conflicts.")
 
 
-def _unsettled_lines(each: Unsettled) -> Iterator[Line]:
+def _unsettled_lines(each: NoteConflict) -> Iterator[Line]:
     date_text = f" on {each.since}" if each.since else ""
     place_text = f" ({each.where})" if each.where else ""
     facts = f"  {each.number}  {one_line(f'{each.verb} by {each.author}{date_text}{place_text}')}"
@@ -340,11 +351,11 @@ def resolve(
         Arg(
             "Side to keep.",
             words=[each.value for each in ConflictChoice],
-            excused={Front.SHELL: "each word is an option"},
+            excused={FrontEnd.SHELL: "each word is an option"},
         ),
     ],
     number: Annotated[
-        int, Arg("Number of the conflict.  [default: all]", "", 1, 1_000, takes=Takes.WORD)
+        int, Arg("Number of the conflict.  [default: all]", "", 1, 1_000, takes=ArgumentForm.WORD)
     ] = 0,
 ) -> ResolveResult:
     """Decide what two sides changed differently in a note, in one commit."""
@@ -546,7 +557,7 @@ def _plan_lines(plan: SyncPlan) -> Iterator[Line]:
         yield Line(f"{one_line(plan.branch)} and {remote} have the same.")
 
 
-_declare = partial(declare, versions=Moment.BRANCH)
+_declare = partial(declare, versions=VersionScope.BRANCH)
 _MERGE: dict[str, Schema | str] = {"into": "string", "paths": STRINGS, "conflicts": rows()}
 
 BRANCH = declare(
@@ -566,7 +577,9 @@ SWITCH = declare(
     "",
     lines=_switch_lines,
     writes=True,
-    excused=dict.fromkeys((Front.HTTP, Front.MCP), "only its owner decides what a folder shows"),
+    excused=dict.fromkeys(
+        (FrontEnd.HTTP, FrontEnd.MCP), "only its owner decides what a folder shows"
+    ),
 )
 
 PLAN_MERGE = _declare(
@@ -597,7 +610,7 @@ LIST_CONFLICTS = _declare(
         conflicts=rows(path="string", number="integer", ours="string", theirs="string"),
         unmerged=STRINGS,
     ),
-    excused={Front.MCP: "the tool history answers with rows within a budget"},
+    excused={FrontEnd.MCP: "the tool history answers with rows within a budget"},
 )
 
 RESOLVE = _declare(
@@ -618,5 +631,7 @@ SYNC = _declare(
     lines=_sync_lines,
     warnings=_sync_warnings,
     writes=True,
-    excused=dict.fromkeys((Front.HTTP, Front.MCP), "only its owner has the remote's credentials"),
+    excused=dict.fromkeys(
+        (FrontEnd.HTTP, FrontEnd.MCP), "only its owner has the remote's credentials"
+    ),
 )

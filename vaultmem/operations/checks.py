@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from vaultmem.core.text.display import format_names, one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.core.text.timestamps import Verdict
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, declare
+from vaultmem.operations.declaration import Arg, FrontEnd, Line, VersionScope, declare
 from vaultmem.operations.history_views import format_commit_line
 from vaultmem.operations.note_data import commit_json
 from vaultmem.operations.schemas import record, rows
@@ -250,7 +250,7 @@ def next_lines(result: VaultStatus) -> Iterator[Line]:
 def doctor(
     vault: Vault,
     fix: Annotated[
-        bool, Arg("Repair what can be repaired without loss.", excused={Front.HTTP: _OWNER})
+        bool, Arg("Repair what can be repaired without loss.", excused={FrontEnd.HTTP: _OWNER})
     ] = False,
     *,
     progress: Progress | None = None,
@@ -361,8 +361,8 @@ STATUS = declare(
     _status_data,
     lines=_status_lines,
     output_schema=record(vault="string", notes="integer", tokens="integer", index="object"),
-    versions=Moment.BRANCH,
-    excused={Front.MCP: "each answer of a tool names what its caller must know"},
+    versions=VersionScope.BRANCH,
+    excused={FrontEnd.MCP: "each answer of a tool names what its caller must know"},
 )
 
 DOCTOR = declare(
@@ -375,7 +375,7 @@ DOCTOR = declare(
         ok="boolean", checks=rows(name="string", verdict="string", message="string")
     ),
     long=True,
-    excused={Front.MCP: _OWNER},
+    excused={FrontEnd.MCP: _OWNER},
 )
 
 CHECK = declare(
@@ -393,7 +393,7 @@ CHECK = declare(
         ),
     ),
     excused={
-        Front.HTTP: "a pull request is checked where its work tree is",
-        Front.MCP: "a pull request is checked by a workflow or a hook",
+        FrontEnd.HTTP: "a pull request is checked where its work tree is",
+        FrontEnd.MCP: "a pull request is checked by a workflow or a hook",
     },
 )

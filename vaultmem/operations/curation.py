@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, declare, words
+from vaultmem.operations.declaration import Arg, FrontEnd, Line, VersionScope, declare, words
 from vaultmem.operations.lines import commit_lines
 from vaultmem.operations.notes import nearby_lines
 from vaultmem.operations.schemas import STRINGS, fields, record, rows
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from vaultmem.services.views.read_index import Progress
     from vaultmem.vault import Vault
 
-_OWNERS = {Front.MCP: "the list of tools is at its limit; the owner or the watcher does this"}
+_OWNERS = {FrontEnd.MCP: "the list of tools is at its limit; the owner or the watcher does this"}
 
-_ONE_BY_ONE = {Front.HTTP: "`POST /review/{id}` makes one change at a time"}
+_ONE_BY_ONE = {FrontEnd.HTTP: "`POST /review/{id}` makes one change at a time"}
 
 #: Called before changes are made, with the plan and their number in words.
 Confirm = Callable[[Any, str], object]
@@ -275,8 +275,8 @@ SIMILAR = declare(
     lambda matches: {"similar": matches},
     lines=_similar_lines,
     output_schema=record(similar=rows(**fields("path title state similarity:number"))),
-    versions=Moment.BRANCH,
-    excused={Front.MCP: "remember names the notes that state the same, or nearly"},
+    versions=VersionScope.BRANCH,
+    excused={FrontEnd.MCP: "remember names the notes that state the same, or nearly"},
 )
 
 _report = partial(declare, long=True, excused=_OWNERS)

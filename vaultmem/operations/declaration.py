@@ -59,7 +59,7 @@ PARTS: Mapping[str, Schema] = {
 _SLASHED = frozenset({"path", "commit"})
 
 
-class Front(StrEnum):
+class FrontEnd(StrEnum):
     """A front end; it offers every argument of an operation that does not excuse it."""
 
     SHELL = "shell"
@@ -67,7 +67,7 @@ class Front(StrEnum):
     MCP = "mcp"
 
 
-class Takes(StrEnum):
+class ArgumentForm(StrEnum):
     """The form of an argument in the shell."""
 
     OPTION = "option"
@@ -116,20 +116,20 @@ class Arg(NamedTuple):
     least: float | None = None
     most: float | None = None
     words: Sequence[str] = ()
-    takes: Takes = Takes.OPTION
+    takes: ArgumentForm = ArgumentForm.OPTION
     flags: tuple[str, ...] = ()
     metavar: str = ""
-    excused: Mapping[Front, str] = {}
+    excused: Mapping[FrontEnd, str] = {}
 
 
 def word(help: str, least: int = 0, most: int = 1_000, metavar: str = "") -> Arg:
     """Return an argument that is one word after the command in the shell."""
-    return Arg(help, "", least, most, takes=Takes.WORD, metavar=metavar)
+    return Arg(help, "", least, most, takes=ArgumentForm.WORD, metavar=metavar)
 
 
 def words(help: str, least: int = 0, metavar: str = "PATH...") -> Arg:
     """Return an argument that is all words after the command in the shell."""
-    return Arg(help, "", least, takes=Takes.WORDS, metavar=metavar)
+    return Arg(help, "", least, takes=ArgumentForm.WORDS, metavar=metavar)
 
 
 def at_most(help: str, most: int) -> Arg:
@@ -172,34 +172,34 @@ class Argument(NamedTuple):
     default: Any
     arg: Arg
 
-    def name_for(self, front: Front) -> str:
+    def name_for(self, front: FrontEnd) -> str:
         """Return the argument's name in a front end."""
         agent = self.arg.agent
-        agent_name = agent.name if front is Front.MCP and isinstance(agent, Agent) else ""
+        agent_name = agent.name if front is FrontEnd.MCP and isinstance(agent, Agent) else ""
         return agent_name or self.name
 
-    def write_schema(self, front: Front) -> Schema:
+    def write_schema(self, front: FrontEnd) -> Schema:
         """Return the argument's JSON Schema for a front end."""
         schema = self._write_type(front)
         agent = self.arg.agent
-        if front is Front.MCP and isinstance(agent, Agent) and not agent.is_listed:
+        if front is FrontEnd.MCP and isinstance(agent, Agent) and not agent.is_listed:
             return unlist(schema)
         return {**schema, "default": self.default} if self._tells_default(front) else schema
 
-    def _tells_default(self, front: Front) -> bool:
-        return front is Front.HTTP and bool(self.default)
+    def _tells_default(self, front: FrontEnd) -> bool:
+        return front is FrontEnd.HTTP and bool(self.default)
 
-    def _write_type(self, front: Front) -> Schema:
+    def _write_type(self, front: FrontEnd) -> Schema:
         arg, agent = self.arg, Agent()
-        if front is Front.MCP:
+        if front is FrontEnd.MCP:
             agent = arg.agent if isinstance(arg.agent, Agent) else Agent(arg.agent)
-        description = agent.text if front is Front.MCP else arg.help
+        description = agent.text if front is FrontEnd.MCP else arg.help
         least, most = (
             narrow if narrow is not None else wide
             for narrow, wide in ((agent.least, arg.least), (agent.most, arg.most))
         )
         words = arg.words if agent.words is None else agent.words
-        if arg.takes is Takes.VALUES:
+        if arg.takes is ArgumentForm.VALUES:
             return values(description)
         if self.kind is bool:
             return flag(description)
@@ -240,12 +240,12 @@ def list_arguments(request: Any) -> Iterator[Argument]:
         )
 
 
-def offer(request: Any, front: Front) -> list[Argument]:
+def offer(request: Any, front: FrontEnd) -> list[Argument]:
     """Return the arguments of a request that a front end offers."""
     return [each for each in list_arguments(request) if front not in each.arg.excused]
 
 
-def describe(request: Any, front: Front, but: Sequence[str] = (), **more: Schema) -> Schema:
+def describe(request: Any, front: FrontEnd, but: Sequence[str] = (), **more: Schema) -> Schema:
     """Return the schema of a request for a front end, without the arguments `but`.
 
     `more` are the front end's own arguments.
@@ -260,7 +260,7 @@ def share(requests: Iterable[Any], required: Sequence[str], **more: Schema) -> S
     """Return the schema of a tool that several requests share; `more` are its own arguments."""
     fields: dict[str, Schema] = {}
     for request in requests:
-        fields |= describe(request, Front.MCP)["properties"]
+        fields |= describe(request, FrontEnd.MCP)["properties"]
     return arguments(required, **{**fields, **more})
 
 
@@ -276,7 +276,7 @@ def read_request(request: Any, argument_values: Given) -> Any:
     return request(**values)
 
 
-class Moment(StrEnum):
+class VersionScope(StrEnum):
     """The versions of the vault that an operation can read."""
 
     NOW = "now"
@@ -335,7 +335,7 @@ class Operation(NamedTuple):
     fields: Mapping[str, Schema] = {}
     required: tuple[str, ...] = ()
     output_schema: Schema = ANYTHING
-    versions: Moment = Moment.NOW
+    versions: VersionScope = VersionScope.NOW
     tag: Tag = Tag.NONE
     writes: bool = False
     changes: bool = False
@@ -347,7 +347,7 @@ class Operation(NamedTuple):
     warnings: Callable[[Any], Iterable[str]] = _warn_of_nothing
     place: Callable[[Any], PurePosixPath | None] = NotImplemented
     syncs: bool = True
-    excused: Mapping[Front, str] = {}
+    excused: Mapping[FrontEnd, str] = {}
 
     @property
     def method(self) -> str:
@@ -380,8 +380,8 @@ class Operation(NamedTuple):
         """The schema of the query or body, without the path's parameters."""
         if self.request is None:
             return arguments(self.required, **self.fields)
-        is_at = self.versions in {Moment.SEEN, Moment.ASKED}
-        schema = describe(self.request, Front.HTTP, [*self.parts, *["at"] * is_at])
+        is_at = self.versions in {VersionScope.SEEN, VersionScope.ASKED}
+        schema = describe(self.request, FrontEnd.HTTP, [*self.parts, *["at"] * is_at])
         return {**schema, "required": [*schema["required"], *self.required]}
 
     @property
@@ -402,11 +402,11 @@ class Operation(NamedTuple):
     def parameters(self) -> dict[str, Schema]:
         """The query parameters, including those that choose a version."""
         moments: dict[str, Schema] = {}
-        if self.versions in {Moment.SEEN, Moment.ASKED}:
+        if self.versions in {VersionScope.SEEN, VersionScope.ASKED}:
             moments["at"] = _AT
-        if self.versions is not Moment.NOW:
+        if self.versions is not VersionScope.NOW:
             moments["ref"] = _BRANCH if self.writes else _REF
-        if self.versions is Moment.SEEN and not self.writes:
+        if self.versions is VersionScope.SEEN and not self.writes:
             moments["vault"] = text("Another vault of the user's to look at, by its name.", 200)
         return {**self.query, **moments}
 

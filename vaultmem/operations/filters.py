@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from vaultmem.core.lifecycle import CONFLICTED, NoteKind, NoteState
-from vaultmem.operations.declaration import Agent, Arg, Front
+from vaultmem.operations.declaration import Agent, Arg, FrontEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ _STATES = [*(each.value for each in NoteState), CONFLICTED]
 _SHOWN_TO_AGENTS = sorted(each.value for each in NoteState if each is not NoteState.QUARANTINED)
 
 #: Every session pays for each argument of a tool.
-_RARE = {Front.MCP: "an agent narrows down by kind, state, tag, folder, author and date"}
+_RARE = {FrontEnd.MCP: "an agent narrows down by kind, state, tag, folder, author and date"}
 
 
 #: The project whose notes are searched or listed.
@@ -38,7 +38,7 @@ ListScope = Annotated[
         "Project to list, with global notes; `all` for every one.  [default: the folder's]",
         most=60,
         metavar="NAME",
-        excused={Front.MCP: "an agent works in one project; recall searches others"},
+        excused={FrontEnd.MCP: "an agent works in one project; recall searches others"},
     ),
 ]
 

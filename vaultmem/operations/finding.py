@@ -12,11 +12,11 @@ from vaultmem.operations.declaration import (
     MIN_RESULT_TOKENS,
     Agent,
     Arg,
-    Front,
+    ArgumentForm,
+    FrontEnd,
     Line,
-    Moment,
     Operation,
-    Takes,
+    VersionScope,
 )
 from vaultmem.operations.filters import Filters, ProjectScope, read_states
 from vaultmem.operations.schemas import STRINGS, record, rows
@@ -47,7 +47,7 @@ IncludeRefs = Annotated[
     Arg(
         "Look at these refs too; each hit names the refs that hold it.",
         "Branches too.",
-        takes=Takes.COMMAS,
+        takes=ArgumentForm.COMMAS,
         metavar="A,B",
     ),
 ]
@@ -56,19 +56,21 @@ Vaults = Annotated[
     Arg(
         "Ask these vaults of the user's too, by name; `all` for each of the list.",
         "Other vaults, or `all`.",
-        excused={Front.SHELL: "--vault can be given again, and --all-vaults names all"},
+        excused={FrontEnd.SHELL: "--vault can be given again, and --all-vaults names all"},
     ),
 ]
 ExpandLinks = Annotated[
     bool,
-    Arg("Also what the best sections link to.", excused={Front.MCP: "a pack names what is near"}),
+    Arg(
+        "Also what the best sections link to.", excused={FrontEnd.MCP: "a pack names what is near"}
+    ),
 ]
 Semantic = Annotated[
     bool | None,
     Arg(
         "Search by meaning too, or by words alone.  [default: from vaultmem.yaml]",
         flags=("--semantic/--no-semantic",),
-        excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
+        excused={FrontEnd.MCP: "the vault's owner decides in vaultmem.yaml"},
     ),
 ]
 
@@ -89,11 +91,11 @@ Recency = Annotated[
         "Weight of recency: on, off or 0 to 1.  [default: from vaultmem.yaml]",
         most=40,
         metavar="on|off|NUMBER",
-        excused={Front.MCP: "the vault's owner decides in vaultmem.yaml"},
+        excused={FrontEnd.MCP: "the vault's owner decides in vaultmem.yaml"},
     ),
 ]
 
-_FOR_PEOPLE = {Front.MCP: "quarantined notes are shown only to the owner"}
+_FOR_PEOPLE = {FrontEnd.MCP: "quarantined notes are shown only to the owner"}
 
 
 #: Output formats of a pack; JSON contains the markdown.
@@ -105,7 +107,7 @@ class Recall(NamedTuple):
 
     query: Annotated[
         str,
-        Arg("What to look for.", "", 1, 1_000_000, takes=Takes.WORDS, metavar="QUERY"),
+        Arg("What to look for.", "", 1, 1_000_000, takes=ArgumentForm.WORDS, metavar="QUERY"),
     ]
     limit: Annotated[
         int,
@@ -133,7 +135,7 @@ class Recall(NamedTuple):
         bool,
         Arg(
             "Show each part of a score.",
-            excused={Front.HTTP: "JSON has each part", Front.MCP: "detail has each part"},
+            excused={FrontEnd.HTTP: "JSON has each part", FrontEnd.MCP: "detail has each part"},
         ),
     ] = False
     include_archived: Annotated[
@@ -169,7 +171,7 @@ class PackRequest(NamedTuple):
             "What the pack is for.",
             "Else what is pinned and recent.",
             most=1_000_000,
-            takes=Takes.WORDS,
+            takes=ArgumentForm.WORDS,
             metavar="[QUERY]",
         ),
     ] = ""
@@ -189,7 +191,7 @@ class PackRequest(NamedTuple):
         Arg(
             "Keep a receipt; an agent's packs always have one.",
             flags=("--receipt/--no-receipt",),
-            excused={Front.MCP: "an agent's packs always have one"},
+            excused={FrontEnd.MCP: "an agent's packs always have one"},
         ),
     ] = None
     expand_links: ExpandLinks = False
@@ -200,7 +202,7 @@ class PackRequest(NamedTuple):
             "markdown, text (plain, for hooks), or json.",
             words=FORMATS,
             metavar="FORMAT",
-            excused={Front.MCP: "models read markdown"},
+            excused={FrontEnd.MCP: "models read markdown"},
         ),
     ] = "markdown"
     labels: Annotated[
@@ -607,7 +609,7 @@ RECALL = Operation(
         omitted="integer",
         tokens=record(sent="integer", full_vault_tokens="integer", ratio="number"),
     ),
-    versions=Moment.ASKED,
+    versions=VersionScope.ASKED,
 )
 
 PACK = Operation(
@@ -640,7 +642,7 @@ PACK = Operation(
         ),
         receipt="string?",
     ),
-    versions=Moment.ASKED,
+    versions=VersionScope.ASKED,
 )
 
 FINDING = (RECALL, by_body(RECALL), PACK, by_body(PACK))

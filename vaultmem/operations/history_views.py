@@ -7,7 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.text.display import one_line, pad, pluralize, width
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, at_most, declare, word
+from vaultmem.operations.declaration import (
+    Arg,
+    ArgumentForm,
+    FrontEnd,
+    Line,
+    VersionScope,
+    at_most,
+    declare,
+    word,
+)
 from vaultmem.operations.lines import align
 from vaultmem.operations.note_data import (
     blame_json,
@@ -25,7 +34,7 @@ if TYPE_CHECKING:
     from vaultmem.services.history.blame import Blame, BlamedLine, NoteCommit, Trace
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
-    from vaultmem.services.history.explain import ChangeStep, Ground
+    from vaultmem.services.history.explain import ChangeStep, ExplainedSection
     from vaultmem.storage.git.log import Commit
     from vaultmem.vault import Vault
 
@@ -40,7 +49,7 @@ _MAX_TEXT = (
 )
 
 _Below = Annotated[str, Arg("Only what changed this note or folder.", most=1_000, metavar="PATH")]
-_At = Annotated[str, Arg("As it was then.", takes=Takes.SHARED)]
+_At = Annotated[str, Arg("As it was then.", takes=ArgumentForm.SHARED)]
 _Names = tuple[str, ...]
 
 
@@ -210,7 +219,7 @@ def diff(
     ] = "",
     path: _Below = "",
     brief: Annotated[
-        bool, Arg("One line for each note.", excused={Front.HTTP: "the data has all"})
+        bool, Arg("One line for each note.", excused={FrontEnd.HTTP: "the data has all"})
     ] = False,
 ) -> VaultDiff:
     """Show what changed in the notes between two commits.
@@ -348,10 +357,10 @@ def why(
     vault: Vault,
     query: Annotated[
         str,
-        Arg("What it is about.", "", 1, 1_000_000, takes=Takes.WORDS, metavar="TEXT"),
+        Arg("What it is about.", "", 1, 1_000_000, takes=ArgumentForm.WORDS, metavar="TEXT"),
     ],
     limit: Annotated[int, at_most("Sections at most.", 50)] = 5,
-) -> tuple[str, Sequence[Ground]]:
+) -> tuple[str, Sequence[ExplainedSection]]:
     """Show which notes mention a text, and who wrote them when.
 
     Facts and decisions come with what they rest on.
@@ -361,12 +370,12 @@ def why(
     return query, explain_text(vault, query, limit)
 
 
-def why_data(result: tuple[str, Sequence[Ground]]) -> dict[str, Any]:
+def why_data(result: tuple[str, Sequence[ExplainedSection]]) -> dict[str, Any]:
     """Return the facts and decisions that mention the query."""
     return {"query": result[0], "grounds": list(map(ground_json, result[1]))}
 
 
-def _why_lines(result: tuple[str, Sequence[Ground]], _: Any) -> Iterator[Line]:
+def _why_lines(result: tuple[str, Sequence[ExplainedSection]], _: Any) -> Iterator[Line]:
     grounds = result[1]
     if not grounds:
         yield Line("No fact and no decision in this vault mentions that.")
@@ -377,7 +386,7 @@ def _why_lines(result: tuple[str, Sequence[Ground]], _: Any) -> Iterator[Line]:
         yield Line(_MAX_TEXT.format(", ".join(ends)))
 
 
-def _ground_lines(number: int, ground: Ground) -> Iterator[Line]:
+def _ground_lines(number: int, ground: ExplainedSection) -> Iterator[Line]:
     from vaultmem.core.packs.pack_item import plain_label
     from vaultmem.core.packs.pack_text import label_hit
     from vaultmem.core.packs.passages import show_line
@@ -400,11 +409,11 @@ _OPERATIONS = rows(**fields("operation path blob? old_blob?"))
 
 _read = partial(
     declare,
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     syncs=False,
-    excused={Front.MCP: "the tool history answers with rows within a budget"},
+    excused={FrontEnd.MCP: "the tool history answers with rows within a budget"},
 )
-_trace = partial(_read, versions=Moment.ASKED, syncs=True)
+_trace = partial(_read, versions=VersionScope.ASKED, syncs=True)
 
 LOG = _read(
     log,
@@ -459,7 +468,7 @@ WHY = _read(
     why_data,
     lines=_why_lines,
     output_schema=record(query="string", grounds=rows(path="string", text="string")),
-    versions=Moment.SEEN,
+    versions=VersionScope.SEEN,
     syncs=True,
 )
 

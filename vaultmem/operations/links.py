@@ -11,10 +11,10 @@ from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import (
     Arg,
-    Front,
+    FrontEnd,
     Line,
-    Moment,
     Tag,
+    VersionScope,
     declare,
     word,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vaultmem.services.search.link_walk import FoundLink
     from vaultmem.vault import Vault
 
-_FOR_PEOPLE = {Front.MCP: "an agent follows links by read_note; a pack names what is near"}
+_FOR_PEOPLE = {FrontEnd.MCP: "an agent follows links by read_note; a pack names what is near"}
 
 
 LinkedNote = Annotated[
@@ -178,7 +178,7 @@ def rename_note(
         bool,
         Arg(
             "Only show what would change.",
-            excused={Front.HTTP: "`GET /links` and `GET /backlinks` list what would change"},
+            excused={FrontEnd.HTTP: "`GET /links` and `GET /backlinks` list what would change"},
         ),
     ] = False,
 ) -> RenameResult:
@@ -276,7 +276,7 @@ def _subpath(found_link: FoundLink) -> str:
 
 _LINKS = rows(source="string", line="integer", kind="string", written="string", target="string?")
 
-_list = partial(declare, versions=Moment.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
+_list = partial(declare, versions=VersionScope.SEEN, tag=Tag.VIEW, excused=_FOR_PEOPLE)
 
 LINKS = _list(
     list_links,
@@ -321,10 +321,10 @@ REPAIR = declare(
     _repair_data,
     lines=_repair_lines,
     warnings=_repair_warnings,
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     writes=True,
     excused=dict.fromkeys(
-        (Front.HTTP, Front.MCP), "the owner repairs all notes at once, in a terminal"
+        (FrontEnd.HTTP, FrontEnd.MCP), "the owner repairs all notes at once, in a terminal"
     ),
 )
 
@@ -337,5 +337,5 @@ MV = change(
     warnings=_rename_warnings,
     place=lambda result: PurePosixPath(result.rename.new),
     output_schema={"type": "object", "required": ["from", "to", "moved", "links"]},
-    excused={Front.MCP: "what an agent calls a note stays; people sort them"},
+    excused={FrontEnd.MCP: "what an agent calls a note stays; people sort them"},
 )

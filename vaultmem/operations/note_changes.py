@@ -12,7 +12,16 @@ from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.text.display import format_names, one_line, pluralize
 from vaultmem.core.text.json_values import pick
 from vaultmem.core.text.timestamps import parse_age
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Takes, declare, word, words
+from vaultmem.operations.declaration import (
+    Arg,
+    ArgumentForm,
+    FrontEnd,
+    Line,
+    VersionScope,
+    declare,
+    word,
+    words,
+)
 from vaultmem.operations.history_views import version_lines
 from vaultmem.operations.lines import candidate_lines, commit_lines, report_lines
 from vaultmem.operations.note_data import commits_json, moved_json, report_json, trace_json
@@ -90,7 +99,7 @@ def state_(
     vault: Vault,
     path: NotePath,
     state: Annotated[
-        str, Arg("active, stale, archived, quarantined ...", words=_STATES, takes=Takes.WORD)
+        str, Arg("active, stale, archived, quarantined ...", words=_STATES, takes=ArgumentForm.WORD)
     ],
     reason: Reason = "",
 ) -> TransitionResult:
@@ -156,7 +165,7 @@ WhyForget = Annotated[
 ]
 
 
-class Forgotten(NamedTuple):
+class ForgottenNotes(NamedTuple):
     """The removed notes, or with `is_dry` those to remove, and the pinned ones that are kept.
 
     Without a reason, `commits` has no value. `last_commit` is a commit that still contains the
@@ -185,7 +194,7 @@ def forget(
     reason: WhyForget = "",
     yes: Annotated[bool, Arg("Do not ask, also for several notes.", flags=("--yes", "-y"))] = False,
     dry_run: Annotated[bool, Arg("Only show what would be removed.")] = False,
-) -> Forgotten:
+) -> ForgottenNotes:
     """Remove notes; git keeps what was committed.
 
     Several notes are removed only with --yes. --purge removes nothing: it prints how to remove the
@@ -203,7 +212,7 @@ def forget(
     selection = select_notes(vault, paths, ForgetSelection(tag, age, from_session, query))
     chosen_paths = tuple(record.path for record in selection.notes)
     if dry_run or not (yes or len(chosen_paths) == 1):
-        return Forgotten(chosen_paths, selection.kept_notes, True, () if reason else None, "")
+        return ForgottenNotes(chosen_paths, selection.kept_notes, True, () if reason else None, "")
     commits = forget_notes(vault, selection.notes, reason).report.commits
     branch, head = find_branch(vault), vault.head()
     if commits and (reason or branch):
@@ -217,17 +226,17 @@ def forget(
         for note in selection.notes
         if note.path not in files or files[note.path].blob != note.blob
     )
-    return Forgotten(
+    return ForgottenNotes(
         chosen_paths, selection.kept_notes, False, shown_commits, at, branch, lost_paths
     )
 
 
-def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> Forgotten:
+def forget_one(vault: Vault, path: NotePath, reason: WhyForget = "") -> ForgottenNotes:
     """Remove a note; git still has what was committed."""
     return forget(vault, (path,), reason=reason)
 
 
-def _forgotten_data(result: Forgotten) -> dict[str, Any]:
+def _forgotten_data(result: ForgottenNotes) -> dict[str, Any]:
     data = {
         "would_forget" if result.is_dry else "forgotten": result.paths,
         "kept_pinned": result.pinned_paths,
@@ -235,7 +244,7 @@ def _forgotten_data(result: Forgotten) -> dict[str, Any]:
     return data if result.commits is None else {**data, "commits": commits_json(result.commits)}
 
 
-def _forgotten_lines(result: Forgotten, _: Any) -> Iterator[Line]:
+def _forgotten_lines(result: ForgottenNotes, _: Any) -> Iterator[Line]:
     for path in result.paths:
         yield Line("would forget  " if result.is_dry else "forgot  ", "yellow", path)
     for path in result.pinned_paths:
@@ -322,7 +331,7 @@ def checkpoint(
         Arg(
             "The subject of your commit.  [default: your files]",
             most=500,
-            takes=Takes.WORDS,
+            takes=ArgumentForm.WORDS,
             metavar="TEXT",
         ),
     ] = "",
@@ -420,7 +429,7 @@ def _undone_session_lines(result: SessionUndo, with_spread: bool) -> Iterator[Li
 _COMMITS = rows(commit="string", subject="string")
 
 #: Declare an operation that changes one note.
-change = partial(declare, versions=Moment.BRANCH, writes=True, changes=True)
+change = partial(declare, versions=VersionScope.BRANCH, writes=True, changes=True)
 
 _PROMOTED = record(promoted=rows(path="string"), trusted=STRINGS, commits=_COMMITS)
 
@@ -431,7 +440,7 @@ PROMOTE = declare(
     _promoted_data,
     lines=_promoted_lines,
     output_schema=_PROMOTED,
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     writes=True,
 )
 
@@ -441,7 +450,7 @@ PROMOTE_ONE = change(
     "POST /promote/{path}",
     _promoted_data,
     output_schema=_PROMOTED,
-    excused=dict.fromkeys((Front.SHELL, Front.MCP), "promote takes several notes"),
+    excused=dict.fromkeys((FrontEnd.SHELL, FrontEnd.MCP), "promote takes several notes"),
 )
 
 FORGET = declare(
@@ -451,9 +460,9 @@ FORGET = declare(
     _forgotten_data,
     lines=_forgotten_lines,
     output_schema=record(kept_pinned=STRINGS),
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     writes=True,
-    excused={Front.MCP: "an agent forgets one note at a time"},
+    excused={FrontEnd.MCP: "an agent forgets one note at a time"},
 )
 
 FORGET_ONE = change(
@@ -464,7 +473,7 @@ FORGET_ONE = change(
     lines=_forgotten_lines,
     output_schema=record(forgotten=STRINGS, kept_pinned=STRINGS),
     place=lambda _: None,
-    excused={Front.SHELL: "forget takes several notes"},
+    excused={FrontEnd.SHELL: "forget takes several notes"},
 )
 
 STATE = change(
@@ -474,7 +483,7 @@ STATE = change(
     moved_json,
     lines=_state_lines,
     output_schema=record(moved=rows(path="string", to="string"), commit="string?"),
-    excused={Front.MCP: "update_note sets a state"},
+    excused={FrontEnd.MCP: "update_note sets a state"},
 )
 
 SUPERSEDE = change(
@@ -484,7 +493,7 @@ SUPERSEDE = change(
     "old new from=before unsaid commit?=report.commit",
     lines=_supersede_lines,
     output_schema=record(old="string", new="string", commit="string?"),
-    excused={Front.MCP: "remember takes supersedes; update_note sets superseded_by"},
+    excused={FrontEnd.MCP: "remember takes supersedes; update_note sets superseded_by"},
 )
 
 RESTORE = change(
@@ -496,7 +505,7 @@ RESTORE = change(
     required=("at",),
     output_schema=record(path="string", blob="string", changed="boolean", commits=_COMMITS),
     place=lambda result: PurePosixPath(result.path),
-    excused={Front.MCP: "a person brings back what was"},
+    excused={FrontEnd.MCP: "a person brings back what was"},
 )
 
 CHECKPOINT = declare(
@@ -511,7 +520,7 @@ CHECKPOINT = declare(
         paths=STRINGS,
         skipped="object",
     ),
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     writes=True,
     syncs=False,
 )
@@ -524,7 +533,7 @@ UNDO = declare(
     lines=_undone_lines,
     output_schema=record(commit="string?", candidates=STRINGS),
     writes=True,
-    excused={Front.MCP: "a person takes commits back"},
+    excused={FrontEnd.MCP: "a person takes commits back"},
 )
 
 #: Operations on notes; checkpoint and undo are on commits.

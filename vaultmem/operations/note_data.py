@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from vaultmem.services.history.blame import Blame, BlamedLine, NoteCommit, Trace
     from vaultmem.services.history.commits import Log
     from vaultmem.services.history.diff import FileOperation, ShownCommit, VaultDiff
-    from vaultmem.services.history.explain import ChangeStep, Ground
+    from vaultmem.services.history.explain import ChangeStep, ExplainedSection
     from vaultmem.services.lifecycle.transition import TransitionResult
     from vaultmem.services.memory.purge import Purge
-    from vaultmem.services.packs.evaluate import Bisected
+    from vaultmem.services.packs.evaluate import BisectResult
     from vaultmem.services.packs.receipts import Replay
     from vaultmem.storage.git.log import Commit
 
@@ -154,7 +154,7 @@ def _origin_json(line: BlamedLine | ChangeStep, ends: frozenset[str]) -> dict[st
     }
 
 
-def ground_json(ground: Ground) -> dict[str, Any]:
+def ground_json(ground: ExplainedSection) -> dict[str, Any]:
     """Return a fact or decision that mentions a query, with its origins."""
     record, section = ground.hit.record, ground.hit.section
     return {
@@ -192,7 +192,7 @@ def _property_json(change: PropertyChange) -> dict[str, Any]:
 # Evaluated packs and receipts as JSON.
 
 
-def bisected_json(result: Bisected, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:
+def bisected_json(result: BisectResult, first_bad: Iterable[ShownCommit]) -> dict[str, Any]:
     """Return the steps of a bisection, and the changes of the commits that it found."""
     commits = [
         {**commit_json(each.commit), "operations": list(map(operation_json, each.operations))}

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.errors import RefusedError
-from vaultmem.operations.declaration import Agent, Arg, Front, Line, Takes, word, words
+from vaultmem.operations.declaration import Agent, Arg, ArgumentForm, FrontEnd, Line, word, words
 from vaultmem.operations.note_changes import NotePath, change
 from vaultmem.operations.schemas import record
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
-_EDITOR = {Front.SHELL: "`edit` opens the editor"}
+_EDITOR = {FrontEnd.SHELL: "`edit` opens the editor"}
 
 
 class EditedNote(NamedTuple):
@@ -104,10 +104,10 @@ def update(
         Mapping[str, Any],
         Arg(
             "Property to set, without the editor; no value removes it (repeatable).",
-            takes=Takes.VALUES,
+            takes=ArgumentForm.VALUES,
             flags=("--set",),
             metavar="PROPERTY=VALUE",
-            excused={Front.MCP: "property and value set one"},
+            excused={FrontEnd.MCP: "property and value set one"},
         ),
     ] = _EMPTY_MAPPING,
     old_text: Annotated[
@@ -126,7 +126,7 @@ def update(
     ] = None,
     reason: Annotated[
         str,
-        Arg("Why another replaces it.", most=1_000, excused={Front.SHELL: "see `supersede`"}),
+        Arg("Why another replaces it.", most=1_000, excused={FrontEnd.SHELL: "see `supersede`"}),
     ] = "",
 ) -> EditedNote:
     """Set properties of a note, or replace one place of its text; every other byte stays."""
@@ -193,14 +193,16 @@ _change = partial(
     output_schema=record(path="string", blob="string"),
 )
 
-TAG = _change(tag_, "tag_note", "POST /tags/{path}", excused={Front.MCP: "update_note sets tags"})
+TAG = _change(
+    tag_, "tag_note", "POST /tags/{path}", excused={FrontEnd.MCP: "update_note sets tags"}
+)
 
 PIN = _change(
     pin,
     "pin_note",
     "POST /pin/{path}",
     summary="Pin a note, so that every pack shows it, or unpin it.",
-    excused={Front.MCP: "update_note sets pinned"},
+    excused={FrontEnd.MCP: "update_note sets pinned"},
 )
 
 UPDATE = _change(update, "update_note", "PATCH /notes/{path}")
@@ -209,7 +211,7 @@ REWRITE = _change(
     rewrite,
     "rewrite_note",
     "PUT /notes/{path}",
-    excused={**_EDITOR, Front.MCP: "update_note replaces one place"},
+    excused={**_EDITOR, FrontEnd.MCP: "update_note replaces one place"},
 )
 
 NOTE_EDITS = (REWRITE, UPDATE, TAG, PIN)

@@ -14,12 +14,12 @@ from vaultmem.operations.declaration import (
     RAW,
     Agent,
     Arg,
-    Front,
+    ArgumentForm,
+    FrontEnd,
     Line,
-    Moment,
     Operation,
     Tag,
-    Takes,
+    VersionScope,
     declare,
 )
 from vaultmem.operations.filters import Filters, ListScope
@@ -45,7 +45,7 @@ def get(
             "Path, name or handle; NOTE#Heading, VAULT:NOTE.",
             1,
             1_000,
-            takes=Takes.WORD,
+            takes=ArgumentForm.WORD,
             metavar="PATH",
         ),
     ],
@@ -232,7 +232,7 @@ class Remember(NamedTuple):
             "What to remember.",
             Agent("Markdown; one thing, in words that need no context.", most=200_000),
             most=1_000_000,
-            takes=Takes.INPUT,
+            takes=ArgumentForm.INPUT,
             metavar="TEXT",
         ),
     ]
@@ -258,7 +258,7 @@ class Remember(NamedTuple):
             "State of the new note.",
             words=_STATES,
             metavar="STATE",
-            excused={Front.MCP: "what an agent writes starts as its kind and vault have it"},
+            excused={FrontEnd.MCP: "what an agent writes starts as its kind and vault have it"},
         ),
     ] = ""
     tags: Annotated[
@@ -304,8 +304,8 @@ class Remember(NamedTuple):
         Arg(
             "Show it in every project.",
             excused={
-                Front.HTTP: "project takes the word global",
-                Front.MCP: "project takes the word global",
+                FrontEnd.HTTP: "project takes the word global",
+                FrontEnd.MCP: "project takes the word global",
             },
         ),
     ] = False
@@ -488,7 +488,7 @@ GET = declare(
         text="string",
         caution="string?",
     ),
-    versions=Moment.SEEN,
+    versions=VersionScope.SEEN,
     tag=Tag.BLOB,
 )
 
@@ -511,9 +511,9 @@ LIST = Operation(
             tokens="integer",
         )
     ),
-    versions=Moment.SEEN,
+    versions=VersionScope.SEEN,
     tag=Tag.VIEW,
-    excused={Front.MCP: "an agent asks recall, by kind, state, tag or folder"},
+    excused={FrontEnd.MCP: "an agent asks recall, by kind, state, tag or folder"},
 )
 
 LIST_SOURCES = declare(
@@ -523,7 +523,7 @@ LIST_SOURCES = declare(
     _sources_data,
     lines=_sources_lines,
     output_schema=record(sources=rows(name="string", notes="integer", tokens="integer")),
-    versions=Moment.SEEN,
+    versions=VersionScope.SEEN,
     tag=Tag.VIEW,
 )
 
@@ -536,7 +536,7 @@ SOURCE_NOTES = declare(
     output_schema=record(
         source="string", notes=rows(path="string", title="string", tokens="integer")
     ),
-    versions=Moment.SEEN,
+    versions=VersionScope.SEEN,
     tag=Tag.VIEW,
 )
 
@@ -560,7 +560,7 @@ REMEMBER = Operation(
         superseded="string",
         ends="string",
     ),
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     writes=True,
     creates=True,
     syncs=False,

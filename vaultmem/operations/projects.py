@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.text.display import one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Tag, declare, word, words
+from vaultmem.operations.declaration import (
+    Arg,
+    FrontEnd,
+    Line,
+    Tag,
+    VersionScope,
+    declare,
+    word,
+    words,
+)
 from vaultmem.operations.schemas import STRINGS, record, rows
 
 if TYPE_CHECKING:
@@ -17,7 +26,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 _OWNERS = dict.fromkeys(
-    (Front.HTTP, Front.MCP), "the owner sorts many notes at once, in a terminal"
+    (FrontEnd.HTTP, FrontEnd.MCP), "the owner sorts many notes at once, in a terminal"
 )
 
 
@@ -163,12 +172,12 @@ LIST = declare(
         ),
         global_notes="integer",
     ),
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     tag=Tag.VIEW,
-    excused={Front.MCP: "recall names another project that has a better answer"},
+    excused={FrontEnd.MCP: "recall names another project that has a better answer"},
 )
 
-_write = partial(declare, address="", versions=Moment.BRANCH, writes=True, excused=_OWNERS)
+_write = partial(declare, address="", versions=VersionScope.BRANCH, writes=True, excused=_OWNERS)
 
 RENAME = _write(rename, "rename_project", data=_moved_data, lines=_moved_lines)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from vaultmem.core.curation.proposal import CHOICES, ORDER, Proposal, ProposalChoice, format_action
 from vaultmem.core.text.json_values import pick
 from vaultmem.errors import RefusedError
-from vaultmem.operations.declaration import Arg, Front, at_most, declare
+from vaultmem.operations.declaration import Arg, FrontEnd, at_most, declare
 from vaultmem.operations.schemas import record, rows
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vaultmem.vault import Vault
 
 _NAMES = [format_action(action) for action in ORDER]
-_FLAGS = {Front.SHELL: "--accept, --other and --reject name ids"}
+_FLAGS = {FrontEnd.SHELL: "--accept, --other and --reject name ids"}
 
 
 class ReviewQueue(NamedTuple):
@@ -106,7 +106,7 @@ LIST_REVIEW = declare(
     lambda found: queue_data(found.items, len(found.waiting)),
     output_schema=record(waiting="integer", items=rows(id="string", action="string", notes=rows())),
     long=True,
-    excused={Front.MCP: "history lists what an agent can decide"},
+    excused={FrontEnd.MCP: "history lists what an agent can decide"},
 )
 
 DECIDE = declare(
@@ -118,5 +118,5 @@ DECIDE = declare(
         decided=rows(id="string", path="string", choice="string", message="string")
     ),
     writes=True,
-    excused={Front.MCP: "an agent decides by promote and update_note"},
+    excused={FrontEnd.MCP: "an agent decides by promote and update_note"},
 )

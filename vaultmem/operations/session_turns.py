@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Agent, Arg, Front, Line, Moment, Takes, at_most, declare
+from vaultmem.operations.declaration import (
+    Agent,
+    Arg,
+    ArgumentForm,
+    FrontEnd,
+    Line,
+    VersionScope,
+    at_most,
+    declare,
+)
 from vaultmem.operations.filters import ListScope
 from vaultmem.operations.schemas import record, rows
 from vaultmem.operations.session_views import BUDGETED, Looked, format_goal
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
 _UNLISTED_ARGUMENT = Agent(is_listed=False)
 
 
-class FoundInSessions(NamedTuple):
+class SessionSearchResult(NamedTuple):
     """Matching sessions by their notes, and matching turns of this machine's transcripts."""
 
     sessions: Sequence[FoundSession]
@@ -33,7 +42,8 @@ class FoundInSessions(NamedTuple):
 def search(
     vault: Vault,
     query: Annotated[
-        str, Arg("Words to look for.", "", most=1_000_000, takes=Takes.WORDS, metavar="[WORDS]")
+        str,
+        Arg("Words to look for.", "", most=1_000_000, takes=ArgumentForm.WORDS, metavar="[WORDS]"),
     ] = "",
     file: Annotated[
         str,
@@ -54,7 +64,7 @@ def search(
         int, at_most("Sessions and turns at most.  [default: 10]", 100)._replace(excused=BUDGETED)
     ] = 0,
     project: ListScope = "",
-) -> FoundInSessions:
+) -> SessionSearchResult:
     """Search sessions' notes and this machine's transcripts.
 
     Notes are searched where only words are given. Credentials are masked.
@@ -80,7 +90,7 @@ def search(
     )
     turns = search_turns(view, turn_query, limit or 10)
     has_words_alone = turn_query == TurnQuery(query)
-    return FoundInSessions(
+    return SessionSearchResult(
         search_sessions(view, query, limit or 10) if has_words_alone else (), turns
     )
 
@@ -114,7 +124,7 @@ def _turn_data(each: NumberedTurn) -> dict[str, Any]:
     return {"session": each.session, "number": each.number, **facts}
 
 
-def _found_data(result: FoundInSessions) -> dict[str, Any]:
+def _found_data(result: SessionSearchResult) -> dict[str, Any]:
     sessions = [{**facts_data(each.facts), "hits": _hits_data(each)} for each in result.sessions]
     return {"sessions": sessions, "turns": list(map(_turn_data, result.turns))}
 
@@ -130,7 +140,7 @@ def _hits_data(found_session: FoundSession) -> list[dict[str, Any]]:
     ]
 
 
-def _found_lines(result: FoundInSessions, _: Any) -> Iterator[Line]:
+def _found_lines(result: SessionSearchResult, _: Any) -> Iterator[Line]:
     from vaultmem.core.packs.passages import show_line
 
     if not result.sessions and not result.turns:
@@ -164,7 +174,7 @@ def describe_turn(each: NumberedTurn) -> str:
     return one_line("  ".join(filter(None, parts)))
 
 
-_view = partial(declare, versions=Moment.BRANCH)
+_view = partial(declare, versions=VersionScope.BRANCH)
 
 _TURN = rows(session="string", number="integer", role="string", text="string", failed="boolean")
 
@@ -184,7 +194,7 @@ TURNS = _view(
     _turns_data,
     lines=_turns_lines,
     output_schema=record(turns=_TURN),
-    excused={Front.MCP: "the session tool's search shows an agent the turns that matter"},
+    excused={FrontEnd.MCP: "the session tool's search shows an agent the turns that matter"},
 )
 
 SESSION_TURNS = (SEARCH, TURNS)

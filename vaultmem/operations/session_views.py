@@ -11,9 +11,9 @@ from vaultmem.core.text.json_values import pick
 from vaultmem.operations.declaration import (
     Agent,
     Arg,
-    Front,
+    FrontEnd,
     Line,
-    Moment,
+    VersionScope,
     at_most,
     declare,
 )
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 _WIDTH = 60
 
 #: Why the tool has no limit of rows.
-BUDGETED = {Front.MCP: "as many as the answer has room for"}
+BUDGETED = {FrontEnd.MCP: "as many as the answer has room for"}
 #: Why only the shell offers it.
 _TERMINAL = {
-    Front.HTTP: "a program names its session itself",
-    Front.MCP: "the server knows which session is open in it",
+    FrontEnd.HTTP: "a program names its session itself",
+    FrontEnd.MCP: "the server knows which session is open in it",
 }
 
 Looked = Annotated[str, name_session("The session.  [default: the current one, or the last]")]
@@ -329,7 +329,7 @@ def _which_lines(identity: SessionIdentity, _: Any) -> Iterator[Line]:
         yield Line(f"{mark} {source}  {one_line(value)}{one_line(remark)}")
 
 
-_view = partial(declare, versions=Moment.BRANCH)
+_view = partial(declare, versions=VersionScope.BRANCH)
 
 SHOW = _view(
     show,
@@ -338,7 +338,7 @@ SHOW = _view(
     data=_shown_data,
     lines=shown_lines,
     output_schema=record(**FACTS),
-    excused={Front.MCP: "restore gives an agent what it needs of a session"},
+    excused={FrontEnd.MCP: "restore gives an agent what it needs of a session"},
 )
 
 LIST = _view(
@@ -366,7 +366,7 @@ STATS = _view(
     "GET /session-stats",
     lines=stats_lines,
     output_schema=record(sessions="integer", statuses="object", agents="object"),
-    excused={Front.MCP: "an agent asks what sessions were about, not how many there are"},
+    excused={FrontEnd.MCP: "an agent asks what sessions were about, not how many there are"},
 )
 
 RESTORE = _view(

@@ -11,10 +11,10 @@ from vaultmem.operations.declaration import (
     MAX_RESULT_TOKENS,
     Agent,
     Arg,
-    Front,
+    ArgumentForm,
+    FrontEnd,
     Line,
-    Moment,
-    Takes,
+    VersionScope,
     declare,
 )
 from vaultmem.operations.lines import report_lines
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 FINAL_STATUSES = ("ok", "error", "canceled")
 
 #: Every session pays for each argument of a tool.
-RARE = {Front.MCP: "the tool has what an agent names most"}
-_HOOKS = {Front.MCP: "an agent's hooks do it"}
+RARE = {FrontEnd.MCP: "the tool has what an agent names most"}
+_HOOKS = {FrontEnd.MCP: "an agent's hooks do it"}
 
 
 def name_session(description: str) -> Any:
     """Return the argument that names a session: a word in the shell, or --session."""
     agent = Agent("Else the one open here.", most=200)
-    return Arg(description, agent, takes=Takes.MEANT, metavar="[ID]")
+    return Arg(description, agent, takes=ArgumentForm.MEANT, metavar="[ID]")
 
 
 def limit_restore(description: str) -> Any:
@@ -49,10 +49,11 @@ def limit_restore(description: str) -> Any:
 
 Meant = Annotated[str, name_session("The session.  [default: the current one]")]
 Shared = Annotated[
-    str, Arg("", Agent("Else the one open here.", most=200), takes=Takes.SHARED, metavar="ID")
+    str,
+    Arg("", Agent("Else the one open here.", most=200), takes=ArgumentForm.SHARED, metavar="ID"),
 ]
 Text = Annotated[
-    str, Arg("The text.", Agent(most=50_000), 1, 200_000, takes=Takes.INPUT, metavar="TEXT")
+    str, Arg("The text.", Agent(most=50_000), 1, 200_000, takes=ArgumentForm.INPUT, metavar="TEXT")
 ]
 Goal = Annotated[str, Arg("Goal of the session.", most=1_000, metavar="TEXT")]
 Related = Annotated[
@@ -65,8 +66,8 @@ Pid = Annotated[
         "Process that runs the session.  [default: the caller]",
         metavar="N",
         excused={
-            Front.HTTP: "it is the server's, and ends with it",
-            Front.MCP: "it is the client's, and ends with it",
+            FrontEnd.HTTP: "it is the server's, and ends with it",
+            FrontEnd.MCP: "it is the client's, and ends with it",
         },
     ),
 ]
@@ -75,14 +76,14 @@ RestoreBudget = Annotated[
 ]
 
 
-class Opened(NamedTuple):
+class OpenedSession(NamedTuple):
     """The open session, and the requested restore."""
 
     start_result: StartResult
     restored: Restore | None
 
 
-class Counted(NamedTuple):
+class TranscriptLength(NamedTuple):
     """The length of a session's transcript."""
 
     session: str
@@ -111,7 +112,7 @@ def start(
     budget: RestoreBudget = 0,
     *,
     restores: bool = True,
-) -> Opened:
+) -> OpenedSession:
     """Begin a session.
 
     One whose restore is pending is continued, and its restore printed.
@@ -132,7 +133,7 @@ def resume(
         Arg(
             "The session.  [default: the last]",
             Agent("Else the one open here.", most=200),
-            takes=Takes.WORD,
+            takes=ArgumentForm.WORD,
             metavar="[ID]",
         ),
     ] = "",
@@ -140,7 +141,7 @@ def resume(
     budget: RestoreBudget = 0,
     *,
     restores: bool = True,
-) -> Opened:
+) -> OpenedSession:
     """Go on with a session in a new context window.
 
     Its restore is printed.
@@ -155,7 +156,9 @@ def resume(
 
 def fork(
     vault: Vault,
-    session_: Annotated[str, Arg("Session to fork.", most=200, takes=Takes.WORD, metavar="ID")],
+    session_: Annotated[
+        str, Arg("Session to fork.", most=200, takes=ArgumentForm.WORD, metavar="ID")
+    ],
     id: Annotated[
         str,
         Arg("Id of the new session.  [default: a new one]", most=200, metavar="ID", excused=RARE),
@@ -166,7 +169,7 @@ def fork(
     budget: RestoreBudget = 0,
     *,
     restores: bool = True,
-) -> Opened:
+) -> OpenedSession:
     """Begin a session that goes its own way from another one.
 
     That one's restore is printed.
@@ -180,12 +183,14 @@ def fork(
     return _open_session(vault, fork_session(vault, session_, new), budget, restores)
 
 
-def _open_session(vault: Vault, start_result: StartResult, budget: int, restores: bool) -> Opened:
+def _open_session(
+    vault: Vault, start_result: StartResult, budget: int, restores: bool
+) -> OpenedSession:
     """Return the open session, with the restore if the front end `restores`."""
     from vaultmem.services.sessions.restore_session import restore_session
 
     session_id = start_result.restore if restores else ""
-    return Opened(
+    return OpenedSession(
         start_result, restore_session(vault, session_id, budget or None) if session_id else None
     )
 
@@ -234,7 +239,7 @@ def note(
     vault: Vault,
     text: Text,
     question: Annotated[
-        bool, Arg("Mark it as an open question.", excused={Front.MCP: "an action of its own"})
+        bool, Arg("Mark it as an open question.", excused={FrontEnd.MCP: "an action of its own"})
     ] = False,
     session: Shared = "",
 ) -> Session:
@@ -291,7 +296,8 @@ def decide(
 def touch(
     vault: Vault,
     files: Annotated[
-        tuple[str, ...], Arg("Files, also removed ones.", takes=Takes.WORDS, metavar="FILE...")
+        tuple[str, ...],
+        Arg("Files, also removed ones.", takes=ArgumentForm.WORDS, metavar="FILE..."),
     ],
     session: Shared = "",
 ) -> Session:
@@ -311,11 +317,13 @@ def turn(
     vault: Vault,
     role: Annotated[
         str,
-        Arg("The speaker: user, assistant ...", "", 1, 100, takes=Takes.WORD, metavar="ROLE"),
+        Arg(
+            "The speaker: user, assistant ...", "", 1, 100, takes=ArgumentForm.WORD, metavar="ROLE"
+        ),
     ],
     text: Text,
     session: Shared = "",
-) -> Counted:
+) -> TranscriptLength:
     """Add a turn to the session's transcript.
 
     The transcript stays on this machine.
@@ -330,7 +338,7 @@ def turn(
 
     session_id = find_meant(vault, session)
     at = datetime.now().isoformat(timespec="seconds")
-    return Counted(session_id, add_turns(vault, session_id, [turns.Turn(role, text, at)]))
+    return TranscriptLength(session_id, add_turns(vault, session_id, [turns.Turn(role, text, at)]))
 
 
 def summarize(vault: Vault, text: Text, session: Shared = "") -> Session:
@@ -375,7 +383,7 @@ def facts_data(facts: SessionFacts) -> dict[str, Any]:
     }
 
 
-def _opened_data(result: Opened) -> dict[str, Any]:
+def _opened_data(result: OpenedSession) -> dict[str, Any]:
     return {
         **session_data(result.start_result.session),
         "new": result.start_result.is_new,
@@ -403,7 +411,7 @@ def _decided_data(result: RecordedDecision) -> dict[str, Any]:
     return {"decision": result.memory, **session_data(result.session)}
 
 
-def _counted_data(result: Counted) -> dict[str, Any]:
+def _counted_data(result: TranscriptLength) -> dict[str, Any]:
     return {"session": result.session, **pick(result.tally, "turns tokens")}
 
 
@@ -420,7 +428,7 @@ def _noted_lines(session: Session, request: Any) -> Iterator[Line]:
     yield from _done_lines("asked" if request.question else "noted")(session, request)
 
 
-def _opened_lines(result: Opened, _: Any) -> Iterator[Line]:
+def _opened_lines(result: OpenedSession, _: Any) -> Iterator[Line]:
     yield from recovered_lines(result.start_result.recovered)
     facts = result.start_result.session.facts
     word = "started" if result.start_result.is_new else "open"
@@ -430,7 +438,7 @@ def _opened_lines(result: Opened, _: Any) -> Iterator[Line]:
         yield from restore_lines(result.restored, None)
 
 
-def _opened_warnings(result: Opened) -> Iterator[str]:
+def _opened_warnings(result: OpenedSession) -> Iterator[str]:
     return filter(None, (each.problem for each in result.start_result.recovered))
 
 
@@ -464,7 +472,7 @@ def _decided_lines(result: RecordedDecision, _: Any) -> Iterator[Line]:
     yield Line("decided  ", "green", f"{result.memory.path}  ({result.session.facts.id})")
 
 
-def _counted_lines(result: Counted, _: Any) -> Iterator[Line]:
+def _counted_lines(result: TranscriptLength, _: Any) -> Iterator[Line]:
     turns, tokens = result.tally.turns, result.tally.tokens
     yield Line("turn     ", "green", f"{turns} of {result.session}, {tokens:,} tokens so far")
 
@@ -479,7 +487,7 @@ FACTS: dict[str, Schema | str] = {
     "ended": "string?",
 }
 
-_keep = partial(declare, versions=Moment.BRANCH, writes=True)
+_keep = partial(declare, versions=VersionScope.BRANCH, writes=True)
 _write = partial(_keep, data=session_data, output_schema=record(**FACTS), syncs=False)
 _open = partial(
     _keep,

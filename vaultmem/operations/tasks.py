@@ -14,10 +14,10 @@ from vaultmem.operations.declaration import (
     MIN_RESULT_TOKENS,
     Agent,
     Arg,
-    Front,
+    ArgumentForm,
+    FrontEnd,
     Line,
-    Moment,
-    Takes,
+    VersionScope,
     declare,
 )
 from vaultmem.operations.filters import ListScope
@@ -39,7 +39,7 @@ Named = Annotated[
         "Task id or its beginning.  [default: the last open task]",
         "Else the last open.",
         most=200,
-        takes=Takes.WORD,
+        takes=ArgumentForm.WORD,
         metavar="[TASK]",
     ),
 ]
@@ -60,8 +60,8 @@ Summarizer = Annotated[
         "plain, or llm: a model at $VAULTMEM_LLM_BASE_URL words the summary.",
         metavar="NAME",
         excused={
-            Front.HTTP: "it would wait for a service of the server's user",
-            Front.MCP: "the agent is a model itself",
+            FrontEnd.HTTP: "it would wait for a service of the server's user",
+            FrontEnd.MCP: "the agent is a model itself",
         },
     ),
 ]
@@ -72,14 +72,14 @@ Status = Annotated[
 ]
 
 
-class Viewed(NamedTuple):
+class ReportView(NamedTuple):
     """A report, and its summary."""
 
     history: TaskHistory
     summary: str
 
 
-class Expanded(NamedTuple):
+class ArtifactReport(NamedTuple):
     """The full report with an artifact's digest."""
 
     artifact: str
@@ -89,7 +89,7 @@ class Expanded(NamedTuple):
 def add(
     vault: Vault,
     title: Annotated[
-        str, Arg("What is to be done.", "", 1, 300, takes=Takes.WORDS, metavar="TITLE")
+        str, Arg("What is to be done.", "", 1, 300, takes=ArgumentForm.WORDS, metavar="TITLE")
     ],
     next: Next = "",
     text: Annotated[
@@ -147,7 +147,7 @@ def list_(
     vault: Vault,
     all_: Annotated[
         bool,
-        Arg("Also finished tasks.", excused={Front.MCP: "recall finds what is over"}),
+        Arg("Also finished tasks.", excused={FrontEnd.MCP: "recall finds what is over"}),
     ] = False,
     status: Status = "",
     project: ListScope = "",
@@ -158,8 +158,8 @@ def list_(
             most=1_000,
             metavar="DIR",
             excused={
-                Front.HTTP: "project names it; a folder is on the caller's machine",
-                Front.MCP: "an agent works in one project",
+                FrontEnd.HTTP: "project names it; a folder is on the caller's machine",
+                FrontEnd.MCP: "an agent works in one project",
             },
         ),
     ] = "",
@@ -202,7 +202,7 @@ def show(vault: Vault, task: Named = "") -> Task:
 
 def history(
     vault: Vault, task: Named = "", budget: Budget = 0, summarizer: Summarizer = "plain"
-) -> Viewed:
+) -> ReportView:
     """Print all that is known of a task, within a token budget.
 
     That is its sessions, files and commits.
@@ -230,7 +230,7 @@ def hand_off(
     ] = "",
     budget: Budget = 0,
     summarizer: Summarizer = "plain",
-) -> Viewed:
+) -> ReportView:
     """Print all that is known of a task, for the next agent.
 
     With --note, a word is left for them in handoffs/.
@@ -248,7 +248,7 @@ def hand_off(
     return _view(acting, found_task, budget, summarizer)
 
 
-def _view(vault: Vault, task: Task, budget: int, summarizer: str) -> Viewed:
+def _view(vault: Vault, task: Task, budget: int, summarizer: str) -> ReportView:
     from vaultmem.services.sessions.edit_tasks import view_task
 
     return _word(vault, view_task(vault, task, budget or None), summarizer)
@@ -261,7 +261,7 @@ def family(
         Arg(
             "A session; only those before and after it.  [default: all sessions]",
             most=200,
-            takes=Takes.WORD,
+            takes=ArgumentForm.WORD,
             metavar="[SESSION]",
         ),
     ] = "",
@@ -273,7 +273,7 @@ def family(
     to: Annotated[str, Arg("Only sessions begun up to then.", most=40, metavar="DATE")] = "",
     budget: Budget = 0,
     summarizer: Summarizer = "plain",
-) -> Viewed:
+) -> ReportView:
     """Print sessions that follow one another as one report.
 
     The report names its sources.
@@ -290,18 +290,18 @@ def family(
     return _word(scope, task_history, summarizer)
 
 
-def _word(vault: Vault, task_history: TaskHistory, summarizer: str) -> Viewed:
+def _word(vault: Vault, task_history: TaskHistory, summarizer: str) -> ReportView:
     from vaultmem.services.sessions.edit_tasks import polish_summary
 
-    return Viewed(task_history, polish_summary(task_history, summarizer, vault.environment))
+    return ReportView(task_history, polish_summary(task_history, summarizer, vault.environment))
 
 
 def expand(
     vault: Vault,
     artifact: Annotated[
-        str, Arg("The artifact of a view.", "", 1, 64, takes=Takes.WORD, metavar="DIGEST")
+        str, Arg("The artifact of a view.", "", 1, 64, takes=ArgumentForm.WORD, metavar="DIGEST")
     ],
-) -> Expanded:
+) -> ArtifactReport:
     """Print the full view of an artifact's digest.
 
     Examples:
@@ -309,14 +309,14 @@ def expand(
     """
     from vaultmem.services.sessions.edit_tasks import expand_artifact
 
-    return Expanded(artifact, expand_artifact(vault, artifact))
+    return ArtifactReport(artifact, expand_artifact(vault, artifact))
 
 
 def _tasks_data(tasks: list[Task]) -> dict[str, Any]:
     return {"tasks": tasks}
 
 
-def _viewed_data(result: Viewed) -> dict[str, Any]:
+def _viewed_data(result: ReportView) -> dict[str, Any]:
     return {
         **pick(result.history, "rendered"),
         "summary": result.summary,
@@ -365,7 +365,7 @@ def _task_lines(task: Task, _: Any) -> Iterator[Line]:
         yield Line(task.text)
 
 
-def _viewed_lines(result: Viewed, _: Any) -> Iterator[Line]:
+def _viewed_lines(result: ReportView, _: Any) -> Iterator[Line]:
     yield Line(one_line(result.summary))
     yield Line("")
     yield Line(result.history.rendered.rstrip("\n"))
@@ -373,16 +373,16 @@ def _viewed_lines(result: Viewed, _: Any) -> Iterator[Line]:
     yield Line("all of it", "dim", f"  vaultmem task expand {result.history.artifact[:12]}")
 
 
-def _expanded_lines(result: Expanded, _: Any) -> Iterator[Line]:
+def _expanded_lines(result: ArtifactReport, _: Any) -> Iterator[Line]:
     yield Line(result.text.rstrip("\n"))
 
 
 _TASK = record(id="string", path="string", title="string", status="string")
 
-_write = partial(declare, versions=Moment.BRANCH, writes=True, output_schema=_TASK)
+_write = partial(declare, versions=VersionScope.BRANCH, writes=True, output_schema=_TASK)
 _render = partial(
     declare,
-    versions=Moment.BRANCH,
+    versions=VersionScope.BRANCH,
     data=_viewed_data,
     lines=_viewed_lines,
     output_schema=record(
@@ -404,7 +404,7 @@ LIST = declare(
     _tasks_data,
     lines=_tasks_lines,
     output_schema=record(tasks=rows(id="string", path="string", title="string", status="string")),
-    versions=Moment.SEEN,
+    versions=VersionScope.SEEN,
 )
 
 SHOW = declare(
@@ -413,8 +413,8 @@ SHOW = declare(
     "GET /tasks/{task}",
     lines=_task_lines,
     output_schema=_TASK,
-    versions=Moment.SEEN,
-    excused={Front.MCP: "the tool shows all that is known of it"},
+    versions=VersionScope.SEEN,
+    excused={FrontEnd.MCP: "the tool shows all that is known of it"},
 )
 
 HISTORY = _render(history, "view_task", "GET /tasks/{task}/history")
@@ -427,14 +427,14 @@ EXPAND = declare(
     "GET /artifacts/{artifact}",
     lines=_expanded_lines,
     output_schema=record(artifact="string", text="string"),
-    excused={Front.MCP: "a larger budget shows more"},
+    excused={FrontEnd.MCP: "a larger budget shows more"},
 )
 
 FAMILY = _render(
     family,
     "view_sessions",
     "GET /session-family",
-    excused={Front.MCP: "an agent restores a session, and what came before it"},
+    excused={FrontEnd.MCP: "an agent restores a session, and what came before it"},
 )
 
 TASKS = (ADD, SET, LIST, SHOW, HISTORY, HAND_OFF, EXPAND)

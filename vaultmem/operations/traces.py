@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from vaultmem.core.text.display import format_names, one_line, pluralize
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Front, Line, declare, word
+from vaultmem.operations.declaration import FrontEnd, Line, declare, word
 from vaultmem.operations.note_data import format_seconds
 from vaultmem.operations.schemas import STRINGS, record, rows
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vaultmem.core.anchors import AnchorCheck
-    from vaultmem.services.sessions.spread import Reader, Spread, Writing
+    from vaultmem.services.sessions.spread import LaterNote, Reader, Spread
     from vaultmem.services.sessions.trace_code import CodeTrace, TracedCommit
     from vaultmem.vault import Vault
 
@@ -114,8 +114,8 @@ TRACE = declare(
         commits=rows(commit="string", day="string", author="string", subject="string"),
     ),
     excused={
-        Front.HTTP: "the server does not work in the caller's repository",
-        Front.MCP: "the tool history has it as an action",
+        FrontEnd.HTTP: "the server does not work in the caller's repository",
+        FrontEnd.MCP: "the tool history has it as an action",
     },
 )
 
@@ -172,13 +172,13 @@ def _spread_lines(result: Spread, _: Any) -> Iterator[Line]:
             yield Line(f"    {pluralize(others, 'other note')} written")
 
 
-def list_own(result: Spread, reader: Reader) -> list[Writing]:
+def list_own(result: Spread, reader: Reader) -> list[LaterNote]:
     """Return what a reader wrote after the memory was shown."""
     author = (reader.agent, reader.session)
     return [each for each in result.writings if (each.agent, each.session) == author]
 
 
-def _describe_writing(writing: Writing) -> str:
+def _describe_writing(writing: LaterNote) -> str:
     vault = f"{writing.vault}:" if writing.vault else ""
     commit = writing.commit.commit[:7] if writing.commit else "not committed"
     place = f"{format_names(writing.branches)} {commit}".strip()
@@ -197,7 +197,7 @@ SPREAD = declare(
         target="string", sources=STRINGS, readers=rows(time="string", paths=STRINGS)
     ),
     excused={
-        Front.HTTP: "it reads the receipts and vaults of this machine",
-        Front.MCP: "the owner follows a wrong memory",
+        FrontEnd.HTTP: "it reads the receipts and vaults of this machine",
+        FrontEnd.MCP: "the owner follows a wrong memory",
     },
 )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vaultmem.core.text.display import one_line, pluralize, truncate_line
 from vaultmem.core.text.json_values import pick
-from vaultmem.operations.declaration import Arg, Front, Line, Moment, Tag, at_most, declare, word
+from vaultmem.operations.declaration import (
+    Arg,
+    FrontEnd,
+    Line,
+    Tag,
+    VersionScope,
+    at_most,
+    declare,
+    word,
+)
 from vaultmem.operations.note_data import format_seconds
 from vaultmem.operations.schemas import record, rows
 
@@ -24,7 +33,7 @@ _MAX_LISTED_ROWS = 10
 #: Maximum characters of a printed query; JSON has all.
 _QUERY = 200
 
-_RARE = {Front.MCP: "an agent names a note, a session and a date by the tool's own arguments"}
+_RARE = {FrontEnd.MCP: "an agent names a note, a session and a date by the tool's own arguments"}
 
 
 def stats(
@@ -292,7 +301,7 @@ PINNED = declare(
     lines=_pinned_lines,
     warnings=pinned_warnings,
     output_schema=record(pinned=rows(path="string"), tokens="integer", budget="integer"),
-    versions=Moment.SEEN,
+    versions=VersionScope.SEEN,
     tag=Tag.VIEW,
-    excused={Front.MCP: "context_pack shows what is pinned"},
+    excused={FrontEnd.MCP: "context_pack shows what is pinned"},
 )

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from vaultmem.services.exchange.import_reference import RemovalPlan
     from vaultmem.services.exchange.run_import import ImportReport
     from vaultmem.services.fleet.clone import VaultStats
-    from vaultmem.services.fleet.jobs import Differing, FleetComparison, JobResults, Mentions
+    from vaultmem.services.fleet.jobs import (
+        DifferingStatements,
+        FleetComparison,
+        JobResults,
+        Mentions,
+    )
     from vaultmem.services.hub.grants import Grant
     from vaultmem.services.memory.create_vault import CreateResult, InitPlan
     from vaultmem.services.memory.new_note import UnconfirmResult
@@ -181,7 +186,7 @@ def _compared_json(comparison: FleetComparison) -> dict[str, Any]:
     return {**counts, "missing": comparison.missing, "behind": comparison.stale_reasons}
 
 
-def _pairs_json(pairs: Sequence[Differing]) -> list[dict[str, Any]]:
+def _pairs_json(pairs: Sequence[DifferingStatements]) -> list[dict[str, Any]]:
     return [
         {
             **each._asdict(),

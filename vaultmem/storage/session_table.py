@@ -31,7 +31,7 @@ from vaultmem.storage.files import create_file
 from vaultmem.storage.leases import open_file
 from vaultmem.storage.lock import Process, is_gone
 from vaultmem.storage.state import StateDatabase
-from vaultmem.storage.value_store import KeptFolder, read_value_if_sound
+from vaultmem.storage.value_store import ValueFolder, read_value_if_sound
 from vaultmem.storage.views import View
 
 #: The condition for paths below `sessions/`: the character after "/" is "0".
@@ -222,7 +222,7 @@ class ActiveSessions:
         return [each for each in self.all() if each.workspace == workspace and not each.recovered]
 
     def _write(self, record: ActiveSession) -> None:
-        KeptFolder(self.folder).write_value(self.file_of(record.id).name, record)
+        ValueFolder(self.folder).write_value(self.file_of(record.id).name, record)
 
 
 # The digests of sections that hooks have shown to a session, so that they are not shown again.

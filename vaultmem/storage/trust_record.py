@@ -17,8 +17,8 @@ from vaultmem.errors import RefusedError, SystemFailureError, VaultError
 from vaultmem.storage.atomic import make_private_folder, naming_failure, write_atomically
 from vaultmem.storage.value_store import (
     NAMELESS,
-    KeptFolder,
     RepositoryNames,
+    ValueFolder,
     read_value,
     read_value_if_sound,
 )
@@ -217,7 +217,7 @@ class TrustStore:
         return bool(set(record.names) & set(self._names.find_all()))
 
     def _write(self, record: TrustRecord) -> None:
-        KeptFolder(self._file.parent).write_value(self._file.name, record)
+        ValueFolder(self._file.parent).write_value(self._file.name, record)
 
 
 def _list_withdrawn(records: Iterable[TrustRecord]) -> dict[tuple[str, str], float]:
@@ -304,7 +304,7 @@ class SignedTrust:
     def write(self, lists: Iterable[SignedList], signers: Iterable[str], now: float) -> None:
         """Store lists that were just verified against these files of signers."""
         cache = _Verified(now, _stamp(signers), tuple(lists))
-        KeptFolder(self._file.parent).write_value(self._file.name, cache)
+        ValueFolder(self._file.parent).write_value(self._file.name, cache)
 
     def _read(self) -> _Verified | None:
         """Return the stored lists, None if there is no file; a damaged file has no lists."""

@@ -44,7 +44,7 @@ class RepositoryNames(NamedTuple):
 NAMELESS = RepositoryNames()
 
 
-class KeptFolder:
+class ValueFolder:
     """The folder of one vault's values, created with the first; `names` are its repository's."""
 
     def __init__(self, folder: Path, names: RepositoryNames = NAMELESS) -> None:
@@ -79,7 +79,7 @@ class KeptFolder:
         """Write a named tuple as JSON (see `write`)."""
         self.write(name, json.dumps(as_json_object(value), indent=1, sort_keys=True).encode())
 
-    def move_from(self, other: KeptFolder) -> None:
+    def move_from(self, other: ValueFolder) -> None:
         """Move the files of another vault's folder here, except those that exist here.
 
         Raises:
@@ -143,10 +143,10 @@ class ReceiptStore:
     """The receipts of one vault, including those from its other paths."""
 
     def __init__(self, folder: Path, names: RepositoryNames = NAMELESS) -> None:
-        self._kept = KeptFolder(folder, names)
+        self._kept = ValueFolder(folder, names)
 
     def move_from(self, other: ReceiptStore) -> None:
-        """Move another vault's receipts here (see `KeptFolder.move_from`)."""
+        """Move another vault's receipts here (see `ValueFolder.move_from`)."""
         self._kept.move_from(other._kept)
 
     def write(self, name: str, text: str) -> Path:
@@ -200,11 +200,11 @@ class ArtifactStore:
     """Texts by the digest of their bytes; the newest `limit` of each folder are kept."""
 
     def __init__(self, folder: Path, names: RepositoryNames = NAMELESS, limit: int = 1_000) -> None:
-        self._kept = KeptFolder(folder, names)
+        self._kept = ValueFolder(folder, names)
         self._limit = limit
 
     def move_from(self, other: ArtifactStore) -> None:
-        """Move another vault's texts here (see `KeptFolder.move_from`)."""
+        """Move another vault's texts here (see `ValueFolder.move_from`)."""
         self._kept.move_from(other._kept)
 
     def keep(self, text: str) -> str:
@@ -329,7 +329,7 @@ _WORK = "work"
 _MAX_RESULT_AGE_SECONDS = 30 * 86_400
 
 
-class KeptWork:
+class JobResultCache:
     """Cached results of jobs (`work`), one file for each job and vault.
 
     `commit` is the commit that a result was made from; values are JSON values. `now` is the time

@@ -54,7 +54,7 @@ _BODY_TIMEOUT_SECONDS = 30.0
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Gate:
+class AccessMiddleware:
     """Middleware that rejects requests or stores their visitor in the request's state."""
 
     def __init__(self, app: ASGIApp, site: Site, visits: Visits) -> None:

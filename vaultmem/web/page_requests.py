@@ -235,7 +235,7 @@ def make_caller(request: Request) -> Caller:
 def answers(route: Route) -> Route:
     """Wrap a route: expected errors become pages, or problem details.
 
-    `Gate` handles unexpected errors.
+    `AccessMiddleware` handles unexpected errors.
     """
 
     @wraps(route)

@@ -27,7 +27,7 @@ from vaultmem.core.search.query import Hit
 from vaultmem.core.text.display import clean_text, escape_bytes, pluralize
 from vaultmem.services.vaults.companions import ALL_VAULTS
 from vaultmem.vault import Vault
-from vaultmem.web.markdown.html_links import Addresses, Surroundings, format_heading
+from vaultmem.web.markdown.html_links import Addresses, LinkContext, format_heading
 from vaultmem.workers import HubPrincipal
 
 # Visitors, and the browsers that are logged in.
@@ -401,7 +401,7 @@ PICTURES = frozenset(
 )
 
 
-def build_link_context(at: str, vault: Vault, embeds: bool = True) -> Surroundings:
+def build_link_context(at: str, vault: Vault, embeds: bool = True) -> LinkContext:
     """Return the targets of links and, with `embeds`, the texts of notes that may be embedded.
 
     Links lead to pages of the vault at `at`.
@@ -418,7 +418,7 @@ def build_link_context(at: str, vault: Vault, embeds: bool = True) -> Surroundin
         file=partial(_link_picture, at),
         tag=lambda tag: make_link("/notes", tag=tag, at=at) or make_link("/notes"),
     )
-    return Surroundings(open_names(vault).find, read_text, addresses)
+    return LinkContext(open_names(vault).find, read_text, addresses)
 
 
 def _link_picture(at: str, path: str) -> str:

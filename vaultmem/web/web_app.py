@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vaultmem.operations.declaration import BASE
-from vaultmem.web.access import Gate
+from vaultmem.web.access import AccessMiddleware
 from vaultmem.web.background_jobs import Events, Jobs, stream_events
 from vaultmem.web.page_requests import refuse, refuse_page, wants_page
 from vaultmem.web.pages.home import enter, show_home
@@ -71,7 +71,7 @@ def create_app(workers: Workers, site: Site, events: Events | None = None) -> St
     """
     app = create_pages(workers, site, events)
     app.router.routes.append(Route("/enter", enter))
-    app.add_middleware(Gate, site=site, visits=app.state.visits)
+    app.add_middleware(AccessMiddleware, site=site, visits=app.state.visits)
     return app
 
 

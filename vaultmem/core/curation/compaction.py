@@ -142,7 +142,7 @@ class DecayStep(StrEnum):
     ARCHIVED = "archived"
 
 
-class Ages(NamedTuple):
+class DecayAges(NamedTuple):
     """Days since the last access after which each step is due."""
 
     summary: int
@@ -165,7 +165,7 @@ def is_short(note: Note) -> bool:
 def plan_step(
     note: Note,
     idle: float,
-    ages: Ages,
+    ages: DecayAges,
     queries: Sequence[str] = (),
     original: Note | None = None,
     full_text: str = "",

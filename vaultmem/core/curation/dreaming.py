@@ -26,7 +26,7 @@ _QUESTIONS = 5
 _DAYS = 5
 
 
-class Surfacing(NamedTuple):
+class NoteHit(NamedTuple):
     """A call that returned a note: time (seconds since the epoch), query, and the note's rank."""
 
     at: float
@@ -44,7 +44,7 @@ class Weights(NamedTuple):
     consolidation: float
 
 
-class Gates(NamedTuple):
+class PromotionThresholds(NamedTuple):
     """The minimum values for promotion."""
 
     recalls: int
@@ -52,7 +52,7 @@ class Gates(NamedTuple):
     score: float
 
 
-class Strength(NamedTuple):
+class PromotionScore(NamedTuple):
     """A note's measures (each 0 to 1), their weighted mean, and their counts."""
 
     score: float = 0.0
@@ -65,7 +65,7 @@ class Strength(NamedTuple):
     queries: int = 0
     days: int = 0
 
-    def find_gate(self, gates: Gates) -> str:
+    def find_gate(self, gates: PromotionThresholds) -> str:
         """Return the first gate that the note does not pass, or ""."""
         if self.recalls < gates.recalls:
             return f"recalled {self.recalls} of {gates.recalls} times"
@@ -76,11 +76,11 @@ class Strength(NamedTuple):
         return ""
 
 
-def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weights) -> Strength:
+def measure_strength(surfacings: Iterable[NoteHit], now: float, weights: Weights) -> PromotionScore:
     """Return a note's strength at the time `now`; later calls are ignored."""
     calls = _join_calls(each for each in surfacings if each.at <= now)
     if not calls:
-        return Strength()
+        return PromotionScore()
     questions = {key for call in calls if (key := build_query_key(call.query))}
     days = {datetime.fromtimestamp(call.at).date() for call in calls}
     idle = (now - max(call.at for call in calls)) / 86_400
@@ -94,7 +94,7 @@ def measure_strength(surfacings: Iterable[Surfacing], now: float, weights: Weigh
     total = sum(getattr(weights, name) for name in measures) or 1.0
     score = sum(value * getattr(weights, name) for name, value in measures.items()) / total
     rounded = {name: round(value, 4) for name, value in measures.items()}
-    return Strength(
+    return PromotionScore(
         round(score, 4), **rounded, recalls=len(calls), queries=len(questions), days=len(days)
     )
 
@@ -104,9 +104,9 @@ def build_query_key(query: str) -> tuple[str, ...]:
     return tuple(sorted(set(term_sequence(query)))) or tuple(query.split())
 
 
-def _join_calls(surfacings: Iterable[Surfacing]) -> Sequence[Surfacing]:
+def _join_calls(surfacings: Iterable[NoteHit]) -> Sequence[NoteHit]:
     """Return each call once, with the best rank of the note's sections."""
-    best: dict[tuple[float, str], Surfacing] = {}
+    best: dict[tuple[float, str], NoteHit] = {}
     for each in surfacings:
         best_surfacing = best.get((each.at, each.query))
         if best_surfacing is None or each.rank < best_surfacing.rank:

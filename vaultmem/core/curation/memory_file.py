@@ -40,7 +40,7 @@ _LINK_LAST = re.compile(r"[-*+] +\S.*(?:\[\[([^\[\]|#]+)\]\]|\[[^\[\]]*\]\(([^()
 _TRUNCATION_MARK = " ..."
 
 
-class Room(NamedTuple):
+class MemoryFileLimit(NamedTuple):
     """The maximum size of MEMORY.md, in lines and tokens."""
 
     lines: int
@@ -124,7 +124,7 @@ def propose_moves(
     linked: Mapping[int, str],
     scores: Mapping[str, float],
     hidden: Mapping[str, str],
-    room: Room,
+    room: MemoryFileLimit,
     new_text: str = "",
 ) -> list[MemoryMove]:
     """Return lines to remove from MEMORY.md: bullets of hidden notes, and the weakest for space.

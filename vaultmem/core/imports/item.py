@@ -67,14 +67,14 @@ class Conversation(NamedTuple):
     url: str = ""
 
 
-class Unread(NamedTuple):
+class UnreadableItem(NamedTuple):
     """An unreadable item: its place and the reason."""
 
     place: str
     reason: str
 
 
-Item = MemoryItem | Conversation | Unread
+Item = MemoryItem | Conversation | UnreadableItem
 
 
 def make_talk(

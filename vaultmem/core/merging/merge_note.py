@@ -15,9 +15,21 @@ from typing import NamedTuple, TypeVar
 
 from vaultmem.core.lifecycle import HIDDEN_STATES, rank_state
 from vaultmem.core.merging.merge_properties import merge_blocks, split_block
-from vaultmem.core.merging.text import Conflict, DiscardedValue, Merged, merge_lines, merge_words
+from vaultmem.core.merging.text import (
+    Conflict,
+    DiscardedValue,
+    MergedText,
+    merge_lines,
+    merge_words,
+)
 from vaultmem.core.notes.agent_changes import MAX_CONFIRMATIONS, Attestation, has_room
-from vaultmem.core.notes.conflict import OTHER_TEXT, Callout, Placed, Speaker, insert_callouts
+from vaultmem.core.notes.conflict import (
+    OTHER_TEXT,
+    Callout,
+    PlacedCallout,
+    Speaker,
+    insert_callouts,
+)
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
     list_items,
@@ -31,14 +43,16 @@ from vaultmem.core.notes.frontmatter import (
     read_timestamp,
 )
 from vaultmem.core.notes.note import Note, parse_note
-from vaultmem.core.similarity.canonical import Titled, read_title, state_same
+from vaultmem.core.similarity.canonical import TitledText, read_title, state_same
 from vaultmem.core.text.line_diff import find_line_end, split_keys, split_lines
 from vaultmem.errors import RefusedError
 
 # Duplicates made on two sides: one note remains, confirmed by the other author.
 
 
-def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "") -> Merged | None:
+def merge_twins(
+    paths: tuple[str, str], ours: str, theirs: str, later: str = ""
+) -> MergedText | None:
     """Return one note of two that state the same; None if they do not.
 
     The wording of the note made first stays, from either side. The other's author and wording are
@@ -50,7 +64,7 @@ def merge_twins(paths: tuple[str, str], ours: str, theirs: str, later: str = "")
     ]
     if not all(each.frontmatter.body and not each.problem and not each.warnings for each in notes):
         return None
-    if not state_same(*(Titled(x.visible_body, x.title, x.path.stem) for x in notes)):
+    if not state_same(*(TitledText(x.visible_body, x.title, x.path.stem) for x in notes)):
         return None
     is_ours = is_first(ours, theirs, *(each.frontmatter for each in notes))
     first, second = notes if is_ours else reversed(notes)
@@ -92,7 +106,7 @@ def _call(note: Note, other: Note) -> Note:
     return parse_note(note.path, set_property(note.text, "title", other.title).encode("utf-8"))
 
 
-def _join(first: Note, second: Note, later: str) -> Merged | None:
+def _join(first: Note, second: Note, later: str) -> MergedText | None:
     first_parts, second_parts = (
         split_block(each.text, each.frontmatter) for each in (first, second)
     )
@@ -112,7 +126,7 @@ def _join(first: Note, second: Note, later: str) -> Merged | None:
     elif not has_room(note, wording):
         losses, wording = (*losses, DiscardedValue("", "words", wording)), ""
     text = _confirm(text, note, first, second, wording)
-    return Merged(text, (), losses, is_twin=True)
+    return MergedText(text, (), losses, is_twin=True)
 
 
 def _confirm(text: str, merged: Note, first: Note, second: Note, wording: str) -> str:
@@ -199,7 +213,7 @@ def merge_texts(
     theirs: str,
     later: str = "",
     speaker: Speaker = UNKNOWN_SPEAKER,
-) -> Merged:
+) -> MergedText:
     """Merge two sides' changes of `base`; only markdown (by `path`) is read as a note.
 
     An empty `base` means a file that both sides added. Other texts are merged by lines; for lines
@@ -207,9 +221,9 @@ def merge_texts(
     if unknown, and `speaker` the author of theirs.
     """
     if theirs in (base, ours):
-        return Merged(ours)
+        return MergedText(ours)
     if ours == base:
-        return Merged(theirs)
+        return MergedText(theirs)
     marks = [_BOM if text.startswith(_BOM) else "" for text in (base, ours, theirs)]
     base, ours, theirs = (text.removeprefix(_BOM) for text in (base, ours, theirs))
     if is_note(path):
@@ -225,7 +239,7 @@ def merge_texts(
 
 def _merge_note(
     path: str, base: str, ours: str, theirs: str, later: str, speaker: Speaker
-) -> Merged:
+) -> MergedText:
     if not base and (twins := merge_twins((path, path), ours, theirs, later)) is not None:
         return twins
     base_version, our_version, their_version = (_read(text) for text in (base, ours, theirs))
@@ -261,7 +275,7 @@ def _find_later(ours: _Version, theirs: _Version) -> str:
 
 def _merge_by_property(
     base: _Version, ours: _Version, theirs: _Version, later: str, speaker: Speaker
-) -> Merged | None:
+) -> MergedText | None:
     """Merge block and body separately; None if the result would be read differently."""
     readable_base = base if base.is_readable else _Version("", Frontmatter())
     sides = [split_block(side.text, side.frontmatter) for side in (readable_base, ours, theirs)]
@@ -282,7 +296,7 @@ def _merge_by_property(
     values = {part.name: part.prop.value for part in parts if part.prop}
     if is_unclear or version.values != values or version.body != body.text:
         return None
-    return Merged(version.text, body.conflicts, tuple(part.loss for part in parts if part.loss))
+    return MergedText(version.text, body.conflicts, tuple(part.loss for part in parts if part.loss))
 
 
 def _find_first(ours: _Version, theirs: _Version) -> str:
@@ -291,14 +305,14 @@ def _find_first(ours: _Version, theirs: _Version) -> str:
     return "ours" if is_ours else "theirs"
 
 
-def _merge_bodies(base: _Version, ours: _Version, theirs: _Version, speaker: Speaker) -> Merged:
+def _merge_bodies(base: _Version, ours: _Version, theirs: _Version, speaker: Speaker) -> MergedText:
     first = ours.text.count("\n", 0, ours.frontmatter.body)
     return merge_words(base.body, ours.body, theirs.body, speaker, first)
 
 
 def _merge_around(
     base: _Version, ours: _Version, theirs: _Version, later: str, speaker: Speaker
-) -> Merged:
+) -> MergedText:
     """Keep one side's frontmatter if they cannot be merged, and merge the bodies."""
     fronts = [side.front for side in (base, ours, theirs)]
     front = _pick(*fronts)
@@ -309,10 +323,10 @@ def _merge_around(
     if ours.is_readable and theirs.is_readable and not _read(text).is_readable:
         text, conflict = _append_all(ours.text, theirs.text, speaker)
         text = _restrict(text, ours, theirs)
-        return Merged(text, (conflict,), _find_lost(base, [ours], text))
+        return MergedText(text, (conflict,), _find_lost(base, [ours], text))
     text = _restrict(text, ours, theirs)
     front = text.removesuffix(body.text)
-    return Merged(text, body.conflicts, _find_lost(base, [ours, theirs], front))
+    return MergedText(text, body.conflicts, _find_lost(base, [ours, theirs], front))
 
 
 def _find_lost(base: _Version, sides: Sequence[_Version], front: str) -> tuple[DiscardedValue, ...]:
@@ -335,7 +349,7 @@ def _append_all(ours: str, theirs: str, speaker: Speaker) -> tuple[str, Conflict
     count = len(split_lines(ours))
     callout = Callout(OTHER_TEXT, speaker, tuple(split_keys(theirs)), 0)
     conflict = Conflict("", f"lines 1-{count}", ours, theirs)
-    return insert_callouts(ours, [Placed(callout, count)]), conflict
+    return insert_callouts(ours, [PlacedCallout(callout, count)]), conflict
 
 
 def _is_chosen(ours: _Version, theirs: _Version, later: str) -> bool:

@@ -18,7 +18,7 @@ from vaultmem.core.notes.conflict import (
     OTHER_TEXT,
     REMOVED_TEXT,
     Callout,
-    Placed,
+    PlacedCallout,
     Speaker,
     extract_callouts,
     insert_callouts,
@@ -70,7 +70,7 @@ class DiscardedValue(NamedTuple):
     value: str
 
 
-class Merged(NamedTuple):
+class MergedText(NamedTuple):
     """A merged text: in conflicts it has ours; `losses` are discarded values.
 
     `is_twin`: both sides were new notes that state the same.
@@ -90,17 +90,17 @@ class ConflictChoice(StrEnum):
     BOTH = "both"
 
 
-def merge_lines(base: str, ours: str, theirs: str, prose: int | None = None) -> Merged:
+def merge_lines(base: str, ours: str, theirs: str, prose: int | None = None) -> MergedText:
     """Merge two sides' changes of `base`; in conflicts ours stays.
 
     Line ends are ignored, and each line keeps its own. From the base's line `prose` on, list items
     and sections that both sides added at one place are both kept; None: nowhere.
     """
     lines, clashes = _merge_regions(base, ours, theirs, 0, prose)
-    return Merged("".join(lines), tuple(conflict for conflict, _ in clashes))
+    return MergedText("".join(lines), tuple(conflict for conflict, _ in clashes))
 
 
-def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int = 0) -> Merged:
+def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int = 0) -> MergedText:
     """Merge three bodies; conflicts keep ours, followed by a callout.
 
     `speaker` is the author of theirs; `first` is the number of lines before `ours` in its file.
@@ -117,7 +117,7 @@ def merge_words(base: str, ours: str, theirs: str, speaker: Speaker, first: int 
     fresh = (_make_callout(conflict, span, lines, code, speaker) for conflict, span in clashes)
     callouts += [each for each in fresh if each.callout not in existing]
     callouts.sort(key=lambda x: (x.place, x.callout.speaker.date, x.callout))
-    return Merged(insert_callouts(text, callouts), tuple(conflict for conflict, _ in clashes))
+    return MergedText(insert_callouts(text, callouts), tuple(conflict for conflict, _ in clashes))
 
 
 def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int] = ()) -> str:
@@ -127,8 +127,8 @@ def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int]
     """
     text, placed = extract_callouts(body)
     lines, line_end = split_lines(text), find_line_end(body)
-    rest: list[Placed] = []
-    by_place: dict[int, list[Placed]] = {}
+    rest: list[PlacedCallout] = []
+    by_place: dict[int, list[PlacedCallout]] = {}
     for number, each in enumerate(placed, 1):
         if numbers and number not in numbers:
             rest.append(each)
@@ -147,7 +147,7 @@ def resolve_callouts(body: str, choice: ConflictChoice, numbers: Collection[int]
     return insert_callouts(join_lines(lines, line_end), rest)
 
 
-class Reverted(NamedTuple):
+class RevertedText(NamedTuple):
     """A text without one change; `changed` lines of it stay because others changed them.
 
     `lost` are earlier lines that are not restored because others wrote in their place.
@@ -158,7 +158,7 @@ class Reverted(NamedTuple):
     lost: tuple[str, ...]
 
 
-def revert_lines(before: str, after: str, now: str) -> Reverted:
+def revert_lines(before: str, after: str, now: str) -> RevertedText:
     """Return `now` without the change from `before` to `after`; other lines keep their bytes.
 
     Replaced or removed lines are restored if none of their replacements was changed since. Lines
@@ -198,7 +198,7 @@ def revert_lines(before: str, after: str, now: str) -> Reverted:
             *present[number : number + 1][number in removals :],
         )
     ]
-    return Reverted(join_lines(new_lines, find_line_end(now, before)), changed, tuple(lost))
+    return RevertedText(join_lines(new_lines, find_line_end(now, before)), changed, tuple(lost))
 
 
 # ---- lines
@@ -530,12 +530,12 @@ def _read_pieces(lines: Sequence[str]) -> _Pieces | None:
 
 
 def _filter_known(
-    groups: Sequence[tuple[Placed, ...]], texts: Sequence[str], merged: str
-) -> list[Placed]:
+    groups: Sequence[tuple[PlacedCallout, ...]], texts: Sequence[str], merged: str
+) -> list[PlacedCallout]:
     """Return the callouts that neither side removed, each once and at its place."""
     base, ours, theirs = ({each.callout for each in side} for side in groups)
     keys = split_keys(merged)
-    callouts: dict[Callout, Placed] = {}
+    callouts: dict[Callout, PlacedCallout] = {}
     for text, side, other in ((texts[1], groups[1], theirs), (texts[2], groups[2], ours)):
         places = _follow(split_keys(text), keys)
         for each in side:
@@ -565,17 +565,19 @@ def _make_callout(
     lines: Sequence[str],
     code: Sequence[Span],
     speaker: Speaker,
-) -> Placed:
+) -> PlacedCallout:
     """Return a conflict as a callout after our lines, or after the code that contains them."""
     start, last = span
     end = _leave_code(last, code, len(lines))
     if end < last:  # Unclosed code: nothing can follow it.
         place = _leave_code(min(end, start), code, len(lines))
-        return Placed(Callout(OTHER_TEXT, speaker, tuple(split_keys(conflict.theirs)), 0), place)
+        return PlacedCallout(
+            Callout(OTHER_TEXT, speaker, tuple(split_keys(conflict.theirs)), 0), place
+        )
     if not conflict.theirs.strip():
-        return Placed(Callout(REMOVED_TEXT, speaker, (), end - start), end)
+        return PlacedCallout(Callout(REMOVED_TEXT, speaker, (), end - start), end)
     their_lines = split_keys(conflict.theirs + "".join(lines[last:end]))
-    return Placed(Callout(OTHER_TEXT, speaker, tuple(their_lines), end - start), end)
+    return PlacedCallout(Callout(OTHER_TEXT, speaker, tuple(their_lines), end - start), end)
 
 
 def _leave_code(place: int, code: Iterable[Span], count: int) -> int:

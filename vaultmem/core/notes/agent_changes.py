@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 from vaultmem.core.anchors import CITES
 from vaultmem.core.lifecycle import (
     OWNER_KINDS,
-    Mover,
     NoteState,
+    StateChanger,
     check_transition,
     is_more_restricted,
     most_restricted,
@@ -146,7 +146,7 @@ class AgentChange(NamedTuple):
     after: Note | None
 
 
-class Rights(NamedTuple):
+class AgentRights(NamedTuple):
     """An agent's rights: whether it can promote policies, and the agent names it can write as."""
 
     may_instruct: bool
@@ -179,7 +179,7 @@ def find_released(change: AgentChange, successor: Note | None) -> str:
     return ""
 
 
-def find_owner_kind(change: AgentChange, rights: Rights) -> str:
+def find_owner_kind(change: AgentChange, rights: AgentRights) -> str:
     """Return why an agent must not activate or change this policy, skill or preference.
 
     "" if allowed, and for notes of other kinds.
@@ -194,7 +194,7 @@ def find_owner_kind(change: AgentChange, rights: Rights) -> str:
     return f"is a {kind}, which only a person makes active, or takes back"
 
 
-def find_wrong_step(change: AgentChange, rights: Rights) -> str:
+def find_wrong_step(change: AgentChange, rights: AgentRights) -> str:
     """Return why an agent must not make this change of state, or "" if it is allowed."""
     if change.after is None or not any(change.sides):
         return ""
@@ -203,7 +203,7 @@ def find_wrong_step(change: AgentChange, rights: Rights) -> str:
     before, after = most_restricted(*allowed), change.after.state
     if after in allowed or (is_more_restricted(after, before) and not is_pinned):
         return ""
-    mover = Mover(is_machine=True, may_instruct=rights.may_instruct)
+    mover = StateChanger(is_machine=True, may_instruct=rights.may_instruct)
     try:
         check_transition("", change.after.kind, before, after, is_pinned, mover)
     except RefusedError as error:
@@ -211,7 +211,7 @@ def find_wrong_step(change: AgentChange, rights: Rights) -> str:
     return ""
 
 
-def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: Rights) -> str:
+def find_false_label(change: AgentChange, heirs: Sequence[Note], rights: AgentRights) -> str:
     """Return which property this agent must not set to its new value, or "".
 
     `heirs` are notes that the same commit removes or deprecates; their names may move to this one.
@@ -265,7 +265,7 @@ def _inherit(heir: Note, note: Note) -> list[str]:
     return [name for name in names if not _is_owner(name.partition(", session ")[0])]
 
 
-def _is_own(name: str, rights: Rights) -> bool:
+def _is_own(name: str, rights: AgentRights) -> bool:
     return not _is_owner(name) and rights.is_own(name)
 
 

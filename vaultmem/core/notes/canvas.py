@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from vaultmem.core.notes.encoding import CANVAS, Decoded, decode_text
+from vaultmem.core.notes.encoding import CANVAS, DecodedText, decode_text
 from vaultmem.core.text.patterns import compile_later
 
 _ENDING = ".canvas"
@@ -35,7 +35,7 @@ def is_canvas(path: str) -> bool:
     return path[-len(_ENDING) :].lower() == _ENDING
 
 
-def decode_note(path: str, data: bytes) -> Decoded:
+def decode_note(path: str, data: bytes) -> DecodedText:
     """Return a note's text; a canvas becomes links to its files and a heading for each card.
 
     Raises:
@@ -49,7 +49,7 @@ def decode_note(path: str, data: bytes) -> Decoded:
     others = [node[key] for key in ("label", "url") for node in nodes if key in node]
     labels = [each for each in others if isinstance(each, str) and each.strip()]
     blocks = [f"# {PurePosixPath(path).stem}", "\n".join(files), "\n".join(labels), *cards]
-    return Decoded("\n\n".join(filter(None, blocks)) + "\n", CANVAS)
+    return DecodedText("\n\n".join(filter(None, blocks)) + "\n", CANVAS)
 
 
 def find_strings(text: str) -> Iterator[CanvasString]:

@@ -338,7 +338,7 @@ _PLACEHOLDER = (
 )
 
 
-class Visible(NamedTuple):
+class VisibleText(NamedTuple):
     """A note's text of equal length, with NUL for all hidden characters but line breaks.
 
     `warning` reports a comment that hides more than people expect, else "".
@@ -353,7 +353,7 @@ def has_hidden(text: str) -> bool:
     return "<!--" in text or "%%" in text or "> [!conflict" in text
 
 
-def hide_unseen(text: str, body: int) -> Visible:
+def hide_unseen(text: str, body: int) -> VisibleText:
     """Return a note's visible text without conflict callouts; `body` is the end of properties."""
     if "> [!conflict" not in text:
         return hide_comments(text, body)
@@ -363,10 +363,10 @@ def hide_unseen(text: str, body: int) -> Visible:
     return visible._replace(text=_blank(visible.text, find_spans(text, body)))
 
 
-def hide_comments(text: str, body: int) -> Visible:
+def hide_comments(text: str, body: int) -> VisibleText:
     """Return a note's text without comments; conflict callouts stay."""
     if "<!--" not in text and "%%" not in text:
-        return Visible(text)
+        return VisibleText(text)
 
     scan = scan_text(text, body)
     spans, left_open = list(scan.comments), [scan.left_open]
@@ -375,10 +375,10 @@ def hide_comments(text: str, body: int) -> Visible:
         spans += more
         left_open.append(position)
     if not spans:
-        return Visible(text)
+        return VisibleText(text)
     hidden = re.sub(_PLACEHOLDER, _blank_line, _blank(text, sorted(spans)))
     position = min((each for each in left_open if each >= 0), default=-1)
-    return Visible(hidden, _warn(text, position) if position >= 0 else "")
+    return VisibleText(hidden, _warn(text, position) if position >= 0 else "")
 
 
 def _blank_line(match: re.Match[str]) -> str:

@@ -80,7 +80,7 @@ class ConflictingText(NamedTuple):
     text: str
 
 
-class Placed(NamedTuple):
+class PlacedCallout(NamedTuple):
     """A callout, and the line of the text without callouts before which it belongs (from 0).
 
     `line` is its first line in the text with callouts, from 0.
@@ -91,7 +91,7 @@ class Placed(NamedTuple):
     line: int = 0
 
 
-def find_callouts(text: str, body: int = 0) -> tuple[Placed, ...]:
+def find_callouts(text: str, body: int = 0) -> tuple[PlacedCallout, ...]:
     """Return the conflict callouts in a text; lines count from offset `body`."""
     return extract_callouts(text[body:])[1]
 
@@ -104,7 +104,7 @@ def find_spans(text: str, body: int = 0) -> list[tuple[int, int]]:
     return [(start, start + len(text[start:end].rstrip("\r\n"))) for start, end in spans]
 
 
-def describe_conflict(placed: Iterable[Placed]) -> str:
+def describe_conflict(placed: Iterable[PlacedCallout]) -> str:
     """Return a message about the callouts of a note, or "" without callouts."""
     callouts = [each.callout for each in placed]
     others = dict.fromkeys(each.speaker.author for each in callouts if each.verb != REMOVED_NOTE)
@@ -122,7 +122,7 @@ def _join_names(names: Iterable[str]) -> str:
     return " and ".join([*cut[:_NAMES], *more])
 
 
-def extract_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
+def extract_callouts(text: str) -> tuple[str, tuple[PlacedCallout, ...]]:
     """Return a text without its callouts, and the callouts; the reverse of `insert_callouts`.
 
     A callout in fenced code is an example and stays.
@@ -132,7 +132,7 @@ def extract_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
     lines = _LINE.findall(text)
     code = _find_code_lines(text)
     rest: list[str] = []
-    placed: list[Placed] = []
+    placed: list[PlacedCallout] = []
     index, was_taken = 0, False
     while index < len(lines):
         head = _HEAD.fullmatch(lines[index].rstrip("\r\n")) if index not in code else None
@@ -145,13 +145,13 @@ def extract_callouts(text: str) -> tuple[str, tuple[Placed, ...]]:
             end += 1
         if not was_taken and rest and not rest[-1].strip():
             rest.pop()
-        placed.append(Placed(_read_callout(head, lines[index + 1 : end]), len(rest), index))
+        placed.append(PlacedCallout(_read_callout(head, lines[index + 1 : end]), len(rest), index))
         is_divided = end < len(lines) and not lines[end].strip()
         index, was_taken = end + is_divided, is_divided
     return "".join(rest), tuple(placed)
 
 
-def insert_callouts(text: str, placed: Iterable[Placed]) -> str:
+def insert_callouts(text: str, placed: Iterable[PlacedCallout]) -> str:
     """Return a text with callouts inserted, with a blank line before and after each."""
     lines = _LINE.findall(text)
     line_end = "\r\n" if "\r\n" in text else "\n"

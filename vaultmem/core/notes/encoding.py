@@ -14,7 +14,7 @@ UTF_16, WINDOWS, MIXED = "UTF-16", "Windows-1252", "UTF-8 and Windows-1252"
 CANVAS = "JSON Canvas"
 
 
-class Decoded(NamedTuple):
+class DecodedText(NamedTuple):
     """A text and its encoding; `encoding` is empty for UTF-8."""
 
     text: str
@@ -41,23 +41,23 @@ def find_encoding(warnings: Iterable[str]) -> str:
     return next((encodings[warning] for warning in warnings if warning in encodings), "")
 
 
-def decode_text(data: bytes) -> Decoded:
+def decode_text(data: bytes) -> DecodedText:
     """Return the text of any bytes: UTF-8, UTF-16 with a byte order mark, or Windows-1252.
 
     Only invalid bytes are read as Windows-1252, so one foreign line does not change the others.
     """
     try:
-        return Decoded(data.decode("utf-8"))
+        return DecodedText(data.decode("utf-8"))
     except UnicodeDecodeError:
         pass
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         try:
-            return Decoded(data.decode("utf-16"), UTF_16)
+            return DecodedText(data.decode("utf-16"), UTF_16)
         except UnicodeDecodeError:
             pass
     escaped = data.decode("utf-8", "surrogateescape")
     is_mixed = any("\x7f" < mark < "\udc80" or mark > "\udcff" for mark in escaped)
-    return Decoded(read_escapes(escaped), MIXED if is_mixed else WINDOWS)
+    return DecodedText(read_escapes(escaped), MIXED if is_mixed else WINDOWS)
 
 
 def open_to_edit(data: bytes) -> tuple[str, Callable[[str], bytes]]:

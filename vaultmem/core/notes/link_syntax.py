@@ -33,7 +33,7 @@ _LIST_ITEM = compile_later(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
 _INDENTED = compile_later(r" {4}| {0,3}\t")
 
 
-class Marked(NamedTuple):
+class HiddenSpans(NamedTuple):
     """Code spans, HTML comments and `%%` comments of a text."""
 
     code: Edges = ()
@@ -54,7 +54,7 @@ def drop_unread(
     fences blanked. Only paragraphs with matches are searched.
     """
     has_comments = "<!--" in prose or ("%" in prose and "%%" in prose)
-    code, comments, hidden = find_marked(text, body, prose) if has_comments else Marked()
+    code, comments, hidden = find_marked(text, body, prose) if has_comments else HiddenSpans()
     indented: Edges | None = None
     gap = "\n\r\n" if "\r" in prose else "\n\n"
     end = body
@@ -95,7 +95,7 @@ def _find_code(paragraph: str, start: int) -> Edges:
     return ticks[: len(ticks) // 2 * 2]  # Backticks pair up in order.
 
 
-def find_marked(text: str, body: int, prose: str) -> Marked:
+def find_marked(text: str, body: int, prose: str) -> HiddenSpans:
     """Return code spans, HTML comments and `%%` comments; the one that opens first wins.
 
     An unclosed HTML comment reaches to the end; `%%` without a second one is text.
@@ -122,7 +122,7 @@ def find_marked(text: str, body: int, prose: str) -> Marked:
         elif match["comment"]:
             hidden += (opened, match.end())
             opened = -1
-    return Marked(code, comments, hidden)
+    return HiddenSpans(code, comments, hidden)
 
 
 def _pair_ticks(marks: list[re.Match[str]]) -> dict[int, int]:

@@ -295,7 +295,7 @@ _ANY_LENGTH = compile_later(r"(?<!\\)(?:[*+]|\{\d*,\d*\})")
 _MAX_OF_ANY_LENGTH = 4
 
 
-class SetAside:
+class ExclusionFilter:
     """A filter for files that are not notes; `refused` are the unusable filters.
 
     In Obsidian, `/.../` is a regular expression for any part of the path; other filters match the
@@ -345,9 +345,9 @@ class SetAside:
 
 
 @lru_cache(maxsize=4)
-def find_set_aside(settings: ObsidianSettings) -> SetAside:
+def find_set_aside(settings: ObsidianSettings) -> ExclusionFilter:
     """Return the filter of the settings, cached."""
-    return SetAside(settings)
+    return ExclusionFilter(settings)
 
 
 def _check_cost(pattern: str) -> None:

@@ -31,7 +31,7 @@ from vaultmem.core.sessions.session import (
 from vaultmem.core.text.display import clean_text
 from vaultmem.core.transcripts.event import (
     CommandRun,
-    Touched,
+    FileEffects,
     TranscriptRecord,
     describe_answer,
     list_questions,
@@ -435,7 +435,7 @@ def _describe_run(run: CommandRun) -> str:
     return f"failed{code}{count}: {run.trouble}"
 
 
-def _describe_file(file: Touched) -> str:
+def _describe_file(file: FileEffects) -> str:
     if file.is_gone:
         return "removed"
     times = "once" if file.edits == 1 else f"{file.edits} times"

@@ -39,7 +39,7 @@ _LIMITS = NEGATIONS | ONLY | QUANTIFIERS | EXCEPTIONS | CONDITIONS | HEDGES | AL
 _LIMITS |= RELATIONS | PAST | FUTURE | RETRACTIONS | find_words("denial")
 
 
-class Titled(NamedTuple):
+class TitledText(NamedTuple):
     """A text, its title, and its file's name without the extension, "" for none."""
 
     text: str
@@ -58,7 +58,7 @@ class _Piece(NamedTuple):
         return not self.is_code and self.text in {_END, _PAUSE, "?", '"'}
 
 
-def state_same(first: Titled, second: Titled) -> bool:
+def state_same(first: TitledText, second: TitledText) -> bool:
     """Return whether two texts state the same under their titles.
 
     The words that only a title has are part of the statement, so they must be equal. Or one side
@@ -73,7 +73,7 @@ def state_same(first: Titled, second: Titled) -> bool:
     return is_one and states_same(first.text, second.text)
 
 
-def _is_named_since(note: Titled, extra: frozenset[str]) -> bool:
+def _is_named_since(note: TitledText, extra: frozenset[str]) -> bool:
     """Return whether a title was given after a note was made, and adds no limit."""
     title = derive_title(note.text)
     begins = (f"{make_name(title)}-", f"{make_name(title, TITLE)} ")

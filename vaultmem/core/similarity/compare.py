@@ -82,7 +82,7 @@ class KnownText(NamedTuple):
     title: str = ""
 
 
-class Likeness(NamedTuple):
+class TextSimilarity(NamedTuple):
     """How much of a text another one states (0 to 1), the differences, and the nearest sentence."""
 
     similarity: float
@@ -141,16 +141,16 @@ def compare_texts(
     known_text: KnownText,
     weigh: Weigh = equal_weight,
     context: str = "",
-) -> Likeness:
+) -> TextSimilarity:
     """Return how much of `text` the known text states.
 
     `context` has words above the text, such as its title, as `known_text.title` does.
     """
     if len(text) > MAX_TEXT:
-        return Likeness(float(text.strip() == known_text.text.strip()))
+        return TextSimilarity(float(text.strip() == known_text.text.strip()))
     title_keys = read_statement(known_text.title[:_MAX_WHOLE]).keys
     context_keys = read_statement(context[:_MAX_WHOLE]).keys
-    best: Likeness | None = None
+    best: TextSimilarity | None = None
     if len(known_text.text) <= 2 * max(len(text), 40) and len(text) <= _MAX_WHOLE:
         statement = read_statement(known_text.text)
         best = compare_statements(read_statement(text), statement, weigh, context_keys, title_keys)
@@ -166,7 +166,9 @@ def compare_texts(
     return best
 
 
-def compare_titled(text: str, title: str, known_text: KnownText, likeness: Likeness) -> Likeness:
+def compare_titled(
+    text: str, title: str, known_text: KnownText, likeness: TextSimilarity
+) -> TextSimilarity:
     """Add a "subject" difference if title and first sentence name another thing."""
     subjects = find_titled(text, title, *known_text) if likeness.is_contradiction else None
     if subjects is None:
@@ -181,7 +183,7 @@ def compare_statements(
     our_context: frozenset[str] = _NO_CONTEXT,
     their_context: frozenset[str] = _NO_CONTEXT,
     is_relevant: Callable[[float], bool] | None = None,
-) -> Likeness:
+) -> TextSimilarity:
     """Compare two statements: Dice's measure over weighted words, and the differences.
 
     similarity = 1 - (weight of the words that only one has) / (weight of the words of both).
@@ -189,20 +191,20 @@ def compare_statements(
     """
     total = _score_statement(ours, weigh) + _score_statement(theirs, weigh)
     if not total:
-        return Likeness(float(ours.text.strip() == theirs.text.strip()))
+        return TextSimilarity(float(ours.text.strip() == theirs.text.strip()))
     if ours.keys.isdisjoint(theirs.keys):  # They share nothing, whatever a title explains.
-        return Likeness(0.0)
+        return TextSimilarity(0.0)
     unmatched = _find_unmatched(ours, theirs, our_context, their_context)
     groups = (unmatched.ours, unmatched.theirs, unmatched.our_numbers, unmatched.their_numbers)
     similarity = max(0.0, 1 - sum(_score_all(tokens, weigh) for tokens in groups) / total)
     if is_relevant and not is_relevant(similarity):
-        return Likeness(similarity)
+        return TextSimilarity(similarity)
     differences = _compare_content(ours, theirs, unmatched) or _compare_wording(
         ours.text, theirs.text
     )
     if all(e.is_value for e in differences) and (subjects := find_subjects(ours.text, theirs.text)):
         differences = [Difference("subject", *subjects), *differences]
-    return Likeness(similarity, tuple(differences), theirs.text)
+    return TextSimilarity(similarity, tuple(differences), theirs.text)
 
 
 def _compare_sentences(
@@ -211,17 +213,17 @@ def _compare_sentences(
     weigh: Weigh,
     context_keys: frozenset[str],
     title_keys: frozenset[str],
-) -> Likeness:
+) -> TextSimilarity:
     """Find each sentence of a text in another."""
     sentences = _split(text)
     if long_sentence := next(
         (each.text for each in sentences if len(each.text) > _MAX_SENTENCE), ""
     ):
-        return Likeness(float(long_sentence in known_text.text))
+        return TextSimilarity(float(long_sentence in known_text.text))
     places = _list_places(known_text)
     nearby = [[each for each in places if sentence.is_near(each)] for sentence in sentences]
     if not any(nearby):
-        return Likeness(0.0)
+        return TextSimilarity(0.0)
     statements = [read_statement(each.text) for each in sentences]
     weights = [_score_statement(each, weigh) for each in statements]
     total, stated_weight = sum(weights), 0.0
@@ -236,7 +238,7 @@ def _compare_sentences(
             nearest, best_so_far = likeness.nearest, likeness.similarity * weight
         if likeness.similarity >= MIN_TOPIC_SIMILARITY:
             differences.extend(likeness.differences)
-    return Likeness(stated_weight / total if total else 0.0, tuple(differences), nearest)
+    return TextSimilarity(stated_weight / total if total else 0.0, tuple(differences), nearest)
 
 
 def _find_sentence(
@@ -245,9 +247,9 @@ def _find_sentence(
     weigh: Weigh,
     context_keys: frozenset[str],
     title_keys: frozenset[str],
-) -> Likeness:
+) -> TextSimilarity:
     """Return the most similar sentence; one without differences comes first."""
-    best = Likeness(0.0)
+    best = TextSimilarity(0.0)
 
     def may_be_best(similarity: float) -> bool:
         is_enough = bool(best.differences) and similarity >= MIN_TOPIC_SIMILARITY

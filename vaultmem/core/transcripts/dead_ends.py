@@ -108,7 +108,7 @@ class DeadEnd:
 
 
 @dataclass
-class Trials:
+class TrialHistory:
     """Failures and edits with an unknown outcome, and the dead ends."""
 
     failures: list[FailedCommand] = field(default_factory=list)
@@ -150,7 +150,9 @@ def is_denied(output: str) -> bool:
     return bool(_DENIAL_PATTERN.match(output[:200]))
 
 
-def add_command(trials: Trials, command: str, trouble: str, exit_code: int | None = None) -> None:
+def add_command(
+    trials: TrialHistory, command: str, trouble: str, exit_code: int | None = None
+) -> None:
     """Add a command's result; it succeeded if `trouble` is empty."""
     if trouble:
         _add_failure(trials, command, trouble, exit_code)
@@ -168,7 +170,7 @@ def add_command(trials: Trials, command: str, trouble: str, exit_code: int | Non
     trials.ends = [*trials.ends, *ends][-_MAX_DEAD_ENDS:]
 
 
-def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
+def add_edit(trials: TrialHistory, path: str, before: str, after: str) -> None:
     """Add an edit that replaced a text of a file by another.
 
     An edit that restores an earlier text reverts the edit of that text.
@@ -186,7 +188,7 @@ def add_edit(trials: Trials, path: str, before: str, after: str) -> None:
         trials.edits = [*trials.edits, AppliedEdit(path, old, new, line)][-_MAX_EDITS:]
 
 
-def add_restored(trials: Trials, paths: Sequence[str]) -> None:
+def add_restored(trials: TrialHistory, paths: Sequence[str]) -> None:
     """Revert the edits of files that were restored to their committed version."""
     _revert(trials, [each for each in trials.edits if each.path in paths])
 
@@ -197,7 +199,7 @@ def list_restored(command: str) -> list[str]:
     return [word.strip("\"'") for word in arguments if not word.startswith("-")]
 
 
-def _add_failure(trials: Trials, command: str, trouble: str, exit_code: int | None) -> None:
+def _add_failure(trials: TrialHistory, command: str, trouble: str, exit_code: int | None) -> None:
     for each in trials.edits:
         if not each.command:
             each.command, each.trouble = command, trouble
@@ -212,7 +214,7 @@ def _add_failure(trials: Trials, command: str, trouble: str, exit_code: int | No
     trials.failures = [*others, FailedCommand(command, trouble, sum(runs) + 1)][-_MAX_FAILURES:]
 
 
-def _revert(trials: Trials, edits: Sequence[AppliedEdit]) -> None:
+def _revert(trials: TrialHistory, edits: Sequence[AppliedEdit]) -> None:
     """Move edits that had a failure to `reverted`, and drop the others."""
     trials.edits = [each for each in trials.edits if each not in edits]
     trials.reverted = [*trials.reverted, *(e for e in edits if e.command)][-_MAX_EDITS:]

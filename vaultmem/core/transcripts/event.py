@@ -13,7 +13,7 @@ from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.text.json_values import as_typed
 from vaultmem.core.text.patterns import compile_later
 from vaultmem.core.transcripts.dead_ends import (
-    Trials,
+    TrialHistory,
     add_command,
     add_edit,
     add_restored,
@@ -38,7 +38,7 @@ class EventKind(StrEnum):
     META = "meta"
 
 
-class Deed(StrEnum):
+class FileEffect(StrEnum):
     """The effect of a call on a file; `wrote` means created or edited."""
 
     CREATED = "created"
@@ -76,7 +76,7 @@ class TranscriptEvent(NamedTuple):
     tool: str = ""
     call: str = ""
     path: str = ""
-    deed: Deed | None = None
+    deed: FileEffect | None = None
     command: str = ""
     exit: int | None = None
     is_error: bool = False
@@ -86,7 +86,11 @@ class TranscriptEvent(NamedTuple):
 
 _PATCHED = compile_later(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
 _REMOVED, _ADDED = (compile_later(rf"^\{sign}(.*)$", re.MULTILINE) for sign in "-+")
-_PATCH_DEEDS = {"Add": Deed.CREATED, "Update": Deed.EDITED, "Delete": Deed.REMOVED}
+_PATCH_DEEDS = {
+    "Add": FileEffect.CREATED,
+    "Update": FileEffect.EDITED,
+    "Delete": FileEffect.REMOVED,
+}
 
 #: A block that a client adds to the user's turn; unlike HTML tags, its name has a hyphen or
 #: underscore.
@@ -98,7 +102,7 @@ _IDE = compile_later(r"\A# Context from my IDE setup:.*?^## My request for Codex
 _CLIENT_NOTICES = ("[Request interrupted by user", "Caveat: The messages below were generated")
 
 
-def read_patch(text: str) -> list[tuple[str, Deed]]:
+def read_patch(text: str) -> list[tuple[str, FileEffect]]:
     """Return the files of an `apply_patch` patch, and its effect on each."""
     if "*** Begin Patch" not in text:
         return []
@@ -372,7 +376,7 @@ class CommandRun:
 
 
 @dataclass
-class Touched:
+class FileEffects:
     """The changes of a file."""
 
     is_made: bool = False
@@ -400,7 +404,7 @@ class TranscriptRecord:
     goal: str = ""
     title: str = ""
     asked: list[RequestSummary] = field(default_factory=list)
-    files: dict[str, Touched] = field(default_factory=dict)
+    files: dict[str, FileEffects] = field(default_factory=dict)
     commands: dict[str, CommandRun] = field(default_factory=dict)
     commits: list[tuple[str, str]] = field(default_factory=list)
     answer: str = ""
@@ -409,7 +413,7 @@ class TranscriptRecord:
     questions: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     waiting: dict[str, PendingCall] = field(default_factory=dict)
-    trials: Trials = field(default_factory=Trials)
+    trials: TrialHistory = field(default_factory=TrialHistory)
 
 
 def add_event(record: TranscriptRecord, event: TranscriptEvent) -> None:
@@ -486,7 +490,9 @@ def _add_call(record: TranscriptRecord, event: TranscriptEvent) -> None:
             before, after = map(mask_secrets, event.change)
             pending_call.changes.append((_join(event), before, after))
     elif event.command:
-        pending_call.files += [(_join(event, each), Deed.REMOVED) for each in find_removed(command)]
+        pending_call.files += [
+            (_join(event, each), FileEffect.REMOVED) for each in find_removed(command)
+        ]
     _bound(record.waiting, _CALLS)
 
 
@@ -496,7 +502,7 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
         return
     if not event.is_error and not event.exit:
         for path, deed in call.files:
-            _touch(record, path, event.deed or Deed(deed))
+            _touch(record, path, event.deed or FileEffect(deed))
         for commit, subject in find_commits(call.command, event.text):
             others = [each for each in record.commits if each[1] != subject]  # An amended commit.
             record.commits = [*others, (commit, _plain(subject, _LINE))][-_COMMITS:]
@@ -512,12 +518,12 @@ def _add_result(record: TranscriptRecord, event: TranscriptEvent) -> None:
         _bound(record.commands, _COMMANDS)
 
 
-def _touch(record: TranscriptRecord, path: str, deed: Deed) -> None:
-    file = record.files.pop(path, Touched())
-    file.is_gone = deed is Deed.REMOVED
-    if deed is Deed.CREATED:
+def _touch(record: TranscriptRecord, path: str, deed: FileEffect) -> None:
+    file = record.files.pop(path, FileEffects())
+    file.is_gone = deed is FileEffect.REMOVED
+    if deed is FileEffect.CREATED:
         file.is_made = True
-    elif deed is not Deed.REMOVED:
+    elif deed is not FileEffect.REMOVED:
         file.edits += 1
     record.files[path] = file
     _bound(record.files, _FILES)

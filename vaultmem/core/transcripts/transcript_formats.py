@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from vaultmem.core.transcripts.event import (
-    Deed,
     EventKind,
+    FileEffect,
     TranscriptEvent,
     TranscriptSource,
     as_text,
@@ -28,10 +28,10 @@ from vaultmem.core.transcripts.event import (
 _EXIT = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b")
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 _CLAUDE_DEEDS = {
-    "Write": Deed.WROTE,
-    "Edit": Deed.EDITED,
-    "MultiEdit": Deed.EDITED,
-    "NotebookEdit": Deed.EDITED,
+    "Write": FileEffect.WROTE,
+    "Edit": FileEffect.EDITED,
+    "MultiEdit": FileEffect.EDITED,
+    "NotebookEdit": FileEffect.EDITED,
 }
 
 
@@ -94,7 +94,7 @@ def _read_user(
             text = as_text(part.get("content"))
             is_error = part.get("is_error") is True
             code = _EXIT.match(text)
-            deed = Deed.CREATED if result.get("type") == "create" else None
+            deed = FileEffect.CREATED if result.get("type") == "create" else None
             yield plain._replace(
                 kind=EventKind.RESULT,
                 text=text,
@@ -282,7 +282,11 @@ def _loads(text: str) -> str:
 # Each line is {type, data, id, timestamp, parentId}, with `agentId` for subagents. Source:
 # session-events.schema.json in its package, version 1.0.102, and files it wrote.
 
-_COPILOT_DEEDS = {"create": Deed.CREATED, "edit": Deed.EDITED, "str_replace_editor": Deed.EDITED}
+_COPILOT_DEEDS = {
+    "create": FileEffect.CREATED,
+    "edit": FileEffect.EDITED,
+    "str_replace_editor": FileEffect.EDITED,
+}
 _SHELLS = {"bash", "powershell"}
 
 #: Prefixes of the sources of user messages that are not from the user.
@@ -369,7 +373,7 @@ def _read_copilot_result(data: dict[str, Any], plain: TranscriptEvent) -> Transc
 # chatRecordingService.ts, version 0.61. The single-document .json of older versions is not read.
 
 _GEMINI_EXIT = re.compile(r"^Exit Code: (\d{1,3})", re.MULTILINE)
-_GEMINI_DEEDS = {"write_file": Deed.WROTE, "replace": Deed.EDITED}
+_GEMINI_DEEDS = {"write_file": FileEffect.WROTE, "replace": FileEffect.EDITED}
 
 
 def is_gemini(entry: dict[str, Any]) -> bool:

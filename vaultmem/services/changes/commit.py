@@ -53,7 +53,7 @@ from vaultmem.services.views.trust_withdrawal import review_commits
 from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.commit_draft import CommitDraft, CommitSettings, File, Identity, TreeEntry
 from vaultmem.storage.git.git_locks import MAX_LOCK_AGE_SECONDS
-from vaultmem.storage.git.introduced import Brought
+from vaultmem.storage.git.introduced import IntroducedBlob
 from vaultmem.storage.journal import REMOVED, Author
 from vaultmem.storage.query_log import MAX_CALLS, PACK, SignalStore
 from vaultmem.storage.session_table import ActiveSessions
@@ -326,7 +326,7 @@ def _write(vault: Vault, parent: str, parts: Sequence[CommitPart]) -> list[Made]
                 ActiveSessions(vault.state_folder).drop(part.event.author.session)
         if vault.state.get("head") == parent:
             introductions = [
-                Brought(path, blob_id(file[1]) if file else "", commit, at)
+                IntroducedBlob(path, blob_id(file[1]) if file else "", commit, at)
                 for part, commit in zip(parts, commits, strict=True)
                 for path, file in part.files.items()
             ]

@@ -53,7 +53,7 @@ Edit = Callable[[str | None], str | None]
 Edits = dict[Path, list[Edit]]
 
 
-class Where(NamedTuple):
+class SettingsScope(NamedTuple):
     """The scope of settings: a project's folder, or the home of a user."""
 
     folder: Path
@@ -100,20 +100,20 @@ class Connection(NamedTuple):
     problem: str = ""
 
 
-class MemoryPlace(NamedTuple):
+class ClientMemoryScope(NamedTuple):
     """The settings scope of a client's own memory, and its project ("" for all)."""
 
-    where: Where
+    where: SettingsScope
     project: str = ""
 
 
 def connect_client(
     name: str,
     root: Path,
-    where: Where,
+    where: SettingsScope,
     with_hooks: bool = False,
     dry_run: bool = False,
-    memory: MemoryPlace | None = None,
+    memory: ClientMemoryScope | None = None,
 ) -> list[SettingsChange]:
     """Write the vault's entry, and the hooks if wanted, into a client's settings.
 
@@ -145,7 +145,7 @@ def connect_client(
 
 
 def disconnect_client(
-    name: str, where: Where, dry_run: bool = False, project: Where | None = None
+    name: str, where: SettingsScope, dry_run: bool = False, project: SettingsScope | None = None
 ) -> list[SettingsChange]:
     """Remove our entry and hooks from a client's settings; every other byte stays.
 
@@ -172,7 +172,7 @@ def disconnect_client(
 
 
 def show_entry(
-    name: str, root: Path, where: Where, with_hooks: bool = False
+    name: str, root: Path, where: SettingsScope, with_hooks: bool = False
 ) -> list[ShownConnection]:
     """Return a client's settings with only our entry.
 
@@ -192,7 +192,7 @@ def show_entry(
     return connections
 
 
-def list_installed(user: Where) -> list[str]:
+def list_installed(user: SettingsScope) -> list[str]:
     """Return the clients whose own folders or settings exist."""
     names = []
     for client in CLIENTS.values():
@@ -205,7 +205,7 @@ def list_installed(user: Where) -> list[str]:
     return names
 
 
-def list_connections(user: Where, project: Where) -> list[Connection]:
+def list_connections(user: SettingsScope, project: SettingsScope) -> list[Connection]:
     """Return each client's settings that name a vault, with their problems."""
     connections = []
     for client in CLIENTS.values():
@@ -237,7 +237,7 @@ def _read_memory(client: AgentClient) -> AutoMemory:
     return client.memory
 
 
-def _settings_file(client: AgentClient, where: Where) -> Path:
+def _settings_file(client: AgentClient, where: SettingsScope) -> Path:
     file = where.find(client)
     if client.paste:
         hint = f"`vaultmem connect {client.name} --print` shows what goes there"
@@ -248,7 +248,7 @@ def _settings_file(client: AgentClient, where: Where) -> Path:
     return file
 
 
-def _apply(edits: Edits, where: Where, dry_run: bool) -> list[SettingsChange]:
+def _apply(edits: Edits, where: SettingsScope, dry_run: bool) -> list[SettingsChange]:
     """Change all files; errors are raised before anything is written."""
     changes = [_change(file, each, where, True) for file, each in edits.items()]
     if not dry_run:
@@ -256,7 +256,7 @@ def _apply(edits: Edits, where: Where, dry_run: bool) -> list[SettingsChange]:
     return [each for each in changes if edits[Path(each.path)] or each.dropped]
 
 
-def _change(file: Path, edits: list[Edit], where: Where, dry_run: bool) -> SettingsChange:
+def _change(file: Path, edits: list[Edit], where: SettingsScope, dry_run: bool) -> SettingsChange:
     """Change one file at once. A symlink's target is changed; the target is never removed."""
     target = Path(os.path.realpath(file))
     old = new = _read(target)
@@ -338,7 +338,7 @@ def find_top(folder: Path) -> Path | None:
     return git_folders[0] if git_folders else None
 
 
-def choose_memory_place(vault: Vault, where: Where, is_user: bool) -> MemoryPlace:
+def choose_memory_place(vault: Vault, where: SettingsScope, is_user: bool) -> ClientMemoryScope:
     """Return the scope for a client's own memory: the project of the caller's folder, if any.
 
     A project gets its own folder, so that no other project reads its memories. Outside projects,
@@ -353,12 +353,14 @@ def choose_memory_place(vault: Vault, where: Where, is_user: bool) -> MemoryPlac
     if top is None:
         if where.is_project:
             raise RefusedError(f"{where.folder}: not a project's repository; use --user")
-        return MemoryPlace(where)
+        return ClientMemoryScope(where)
     project = ensure_project(vault, top)
-    return MemoryPlace(Where(top, is_project=True), project.name if project else top.name)
+    return ClientMemoryScope(
+        SettingsScope(top, is_project=True), project.name if project else top.name
+    )
 
 
-def describe_memory(client: AgentClient, root: Path, place: MemoryPlace | None) -> list[str]:
+def describe_memory(client: AgentClient, root: Path, place: ClientMemoryScope | None) -> list[str]:
     """Return messages on how a client's own memory and the vault work together."""
     memory = client.memory
     if memory is None:

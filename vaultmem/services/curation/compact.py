@@ -7,7 +7,13 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.curation.compaction import Ages, DecayStep, Fidelity, plan_step, read_fidelity
+from vaultmem.core.curation.compaction import (
+    DecayAges,
+    DecayStep,
+    Fidelity,
+    plan_step,
+    read_fidelity,
+)
 from vaultmem.core.lifecycle import OWNER_KINDS, NoteKind, NoteState
 from vaultmem.core.notes.encoding import format_foreign
 from vaultmem.core.notes.note import Note
@@ -20,7 +26,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError
 from vaultmem.services.changes.commit import CommitReport
 from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.write import Edit, write_event
-from vaultmem.services.curation.curate import KEPT_APART, Use, read_uses
+from vaultmem.services.curation.curate import KEPT_APART, LastUse, read_uses
 from vaultmem.services.curation.dream import is_night, note_night
 from vaultmem.services.curation.review import find_reasons
 from vaultmem.services.lifecycle.transition import as_agent, check_branch
@@ -80,7 +86,9 @@ def plan_compaction(vault: Vault) -> CompactResult:
     records = [r for r in vault.view.records() if NoteState(r.state) in _STATES and not r.problem]
     uses = read_uses(vault, records)
     config = vault.config
-    ages = Ages(config.summary_after_days, config.keywords_after_days, config.archive_after_days)
+    ages = DecayAges(
+        config.summary_after_days, config.keywords_after_days, config.archive_after_days
+    )
     due_records = [
         r for r in records if uses[r.path].idle_days(vault.now()) >= min(ages.summary, ages.archive)
     ]
@@ -132,7 +140,7 @@ def compact_if_due(vault: Vault) -> CompactResult | None:
     return compact(vault) if is_night(vault, vault.config.compact_every, _WORK) else None
 
 
-def _find_exemption(vault: Vault, record: NoteRecord, use: Use) -> str:
+def _find_exemption(vault: Vault, record: NoteRecord, use: LastUse) -> str:
     """Return why a note must not be compacted, or ""."""
     if record.pinned:
         return "pinned"
@@ -157,7 +165,12 @@ def _read(vault: Vault, record: NoteRecord) -> Note | None:
 
 
 def _plan_note(
-    vault: Vault, record: NoteRecord, note: Note, idle_days: float, ages: Ages, signals: SignalStore
+    vault: Vault,
+    record: NoteRecord,
+    note: Note,
+    idle_days: float,
+    ages: DecayAges,
+    signals: SignalStore,
 ) -> Iterator[Compaction]:
     queries = list(dict.fromkeys(each.query for each in signals.signals(record.path)))
     try:

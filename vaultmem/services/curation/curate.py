@@ -46,7 +46,7 @@ _MAINTENANCE_EVENTS = frozenset({"curate", "compact", "dedup", "state", "superse
 _UNAUTHORED_EVENTS = _MAINTENANCE_EVENTS | {"promote", "merge", "take"}
 
 
-class Use(NamedTuple):
+class LastUse(NamedTuple):
     """When a note was last written and recalled, and how often it was recalled; 0 for never.
 
     Times are in seconds since the epoch. `by_person` means that a person wrote or edited it.
@@ -67,7 +67,7 @@ class Use(NamedTuple):
         return max(0.0, now - self.last) / 86_400
 
 
-def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
+def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, LastUse]:
     """Return the use of each of these notes, by path. The index must be up to date.
 
     Changes by curation (curate, compact, ...) do not count.
@@ -81,7 +81,7 @@ def read_uses(vault: Vault, records: Iterable[NoteRecord]) -> dict[str, Use]:
         timestamp = read_timestamp(record.updated or record.created)
         timestamps = [at for at in (timestamp, change_times.get(path)) if at is not None]
         recall = usage.get(path)
-        uses[path] = Use(
+        uses[path] = LastUse(
             max(timestamps) if timestamps else record.changed,
             recall.last if recall else 0.0,
             recall.times if recall else 0,
@@ -127,7 +127,7 @@ UNCONFIRMED_DAYS = 30
 
 
 def find_doubtful(
-    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
+    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, LastUse]
 ) -> Iterator[Proposal]:
     """Yield a proposal for each note that should be checked, with all reasons in one text."""
     now = vault.now()
@@ -170,7 +170,7 @@ def _find_claim(record: NoteRecord, note: Note) -> str:
     return ""
 
 
-def _check_age(uses: Mapping[str, Use], record: NoteRecord, days: float) -> str:
+def _check_age(uses: Mapping[str, LastUse], record: NoteRecord, days: float) -> str:
     day = datetime.fromtimestamp(uses[record.path].written).date()
     return f"written {day}, {pluralize(int(days), 'day')} ago"
 
@@ -318,7 +318,7 @@ def propose_pairs(pairs: Pairs, dates: Dates) -> Iterator[Proposal]:
     yield from _find_near(pairs, dates)
 
 
-def describe_use(use: Use) -> tuple[str, ...]:
+def describe_use(use: LastUse) -> tuple[str, ...]:
     """Return the evidence of a note's use: write date, number of recalls and the last one."""
     write_date = f"written {datetime.fromtimestamp(use.written).date()}"
     if not use.times:
@@ -400,7 +400,7 @@ def _find_expired(vault: Vault, records: Sequence[NoteRecord]) -> Iterator[Propo
 
 
 def _find_idle(
-    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, Use]
+    vault: Vault, records: Sequence[NoteRecord], uses: Mapping[str, LastUse]
 ) -> Iterator[Proposal]:
     """Yield proposals for notes not used for long. Active policies and skills are excluded."""
     config, now = vault.config, vault.now()

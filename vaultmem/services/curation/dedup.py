@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from vaultmem.core.commit_message import format_files, format_pair
 from vaultmem.core.curation.proposal import Action, Proposal
-from vaultmem.core.lifecycle import Mover
+from vaultmem.core.lifecycle import StateChanger
 from vaultmem.core.new_memory import Memory
 from vaultmem.core.notes.agent_changes import Attestation, confirm_note
 from vaultmem.core.notes.frontmatter import read_timestamp
@@ -89,7 +89,7 @@ def apply_merges(vault: Vault, merges: Sequence[Proposal]) -> CommitReport:
 
 
 def change_merged(
-    vault: Vault, merges: Sequence[Proposal], mover: Mover
+    vault: Vault, merges: Sequence[Proposal], mover: StateChanger
 ) -> dict[PurePosixPath, Edit]:
     """Return the edits of these merges, by path.
 
@@ -126,7 +126,7 @@ def _rank(pair: Pair) -> tuple[bool, bool, int, float, str, str]:
     )
 
 
-def _may_merge(vault: Vault, pair: Pair, mover: Mover) -> bool:
+def _may_merge(vault: Vault, pair: Pair, mover: StateChanger) -> bool:
     duplicate, target = pair.ours, pair.theirs
     by_person = not duplicate.agent
     if (

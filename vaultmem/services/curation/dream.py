@@ -8,11 +8,17 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vaultmem.core.commit_message import format_files
-from vaultmem.core.curation.dreaming import Gates, Strength, Surfacing, Weights, measure_strength
+from vaultmem.core.curation.dreaming import (
+    NoteHit,
+    PromotionScore,
+    PromotionThresholds,
+    Weights,
+    measure_strength,
+)
 from vaultmem.core.curation.memory_file import (
     MEMORY,
+    MemoryFileLimit,
     MemoryMove,
-    Room,
     add_bullets,
     choose_fact,
     format_bullet,
@@ -92,7 +98,7 @@ class Candidate(NamedTuple):
     title: str
     kind: str
     state: str
-    strength: Strength
+    strength: PromotionScore
     held: str
     bullet: str = ""
     project: str = ""
@@ -127,7 +133,7 @@ def score_recalled(vault: Vault) -> Dream:
     The index must be up to date.
     """
     config = vault.config
-    gates = Gates(config.dream_recalls, config.dream_queries, config.dream_score)
+    gates = PromotionThresholds(config.dream_recalls, config.dream_queries, config.dream_score)
     graph = LinkGraph(vault)
     linked_paths = _find_linked(graph, str(MEMORY))
     promoted_paths = {
@@ -145,7 +151,7 @@ def score_recalled(vault: Vault) -> Dream:
         fields = (path, record.title, record.kind, record.state)
         candidates.append(Candidate(*fields, strength, obstacle, bullet, record.project))
     memory = find_note(vault, MEMORY)
-    room = Room(config.memory_lines, memory_budget(vault))
+    room = MemoryFileLimit(config.memory_lines, memory_budget(vault))
     text = memory.text if memory else NEW_MEMORY
     limit = max(0, config.dream_limit - _count_promoted(vault))
     final_candidates, overflow = _fit(text, candidates, room, limit)
@@ -159,7 +165,7 @@ def score_recalled(vault: Vault) -> Dream:
     return Dream(tuple(final_candidates), tuple(moves))
 
 
-def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
+def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, PromotionScore]]:
     """Return the strength of each recalled note that can be promoted."""
     store = SignalStore(vault.state, vault.state_folder)
     store.fold(vault.view.totals()[1])
@@ -175,7 +181,7 @@ def _measure(vault: Vault) -> dict[str, tuple[NoteRecord, Strength]]:
         if note_usage is None or note_usage.times < 2 or not _may_count(record):
             continue
         signals = (each for each in store.signals(record.path) if each.kind != TOOL)
-        calls = (Surfacing(each.at, each.query, each.rank) for each in signals)
+        calls = (NoteHit(each.at, each.query, each.rank) for each in signals)
         strength = measure_strength(calls, now, weights)
         if strength.recalls:
             strengths[record.path] = (record, strength)
@@ -232,7 +238,7 @@ def _find_linked(graph: LinkGraph, path: str, every: bool = False) -> dict[int, 
 
 
 def _fit(
-    text: str, candidates: Sequence[Candidate], room: Room, limit: int
+    text: str, candidates: Sequence[Candidate], room: MemoryFileLimit, limit: int
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Return the candidates with their reasons, and those with no room in MEMORY.md."""
     final_candidates: list[Candidate] = []

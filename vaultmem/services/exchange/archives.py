@@ -51,7 +51,7 @@ from vaultmem.storage.query_log import SignalStore
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.storage.state import StateDatabase
 from vaultmem.storage.trust_record import TrustStore
-from vaultmem.storage.value_store import KeptFolder, RepositoryNames, dump_state, load_state
+from vaultmem.storage.value_store import RepositoryNames, ValueFolder, dump_state, load_state
 from vaultmem.storage.vault_id import make_key
 from vaultmem.vault import (
     HOW_TO_SAY,
@@ -487,7 +487,7 @@ def _put_in_place(
 def _add_new(source: Path, folder: Path, names: RepositoryNames) -> None:
     """Copy new files into one of the user's folders."""
     if source.is_dir():
-        KeptFolder(folder, names).make()
+        ValueFolder(folder, names).make()
         for file in sorted(source.iterdir()):
             if not (folder / file.name).exists():
                 write_atomically(folder / file.name, file.read_bytes(), mode=0o600, durable=False)

@@ -54,7 +54,7 @@ from vaultmem.services.sessions.edit_session import act_in, edit_session, propos
 from vaultmem.services.sessions.find_session import is_kept, read_session
 from vaultmem.services.sessions.identify import find_workspace
 from vaultmem.services.sessions.import_turns import (
-    Imported,
+    TurnImport,
     add_touched,
     find_first_turn,
     format_file,
@@ -94,7 +94,7 @@ class ImportOutcome(StrEnum):
     UNREAD = "unread"
 
 
-class Taken(NamedTuple):
+class ImportedItem(NamedTuple):
     """An item's outcome: its note or an existing one, and a remark."""
 
     item: str
@@ -145,7 +145,7 @@ def list_imported(vault: Vault, kind: str) -> ImportResult:
 
 def import_memory(
     vault: Vault, kind: str, item: MemoryItem, imports: ImportResult, dry_run: bool
-) -> Taken:
+) -> ImportedItem:
     """Import a memory as a candidate, unless it was imported before or a note states the same.
 
     If its text changed at the origin, a note that is still as imported is updated. Other existing
@@ -154,9 +154,11 @@ def import_memory(
     memory, title = as_memory(vault, kind, item), item.title or item.origin
     paths, key = imports.notes.get(item.origin, {}), build_key(vault, kind, item.origin)
     if item.digest in paths or item.digest == vault.state.get(key):
-        return Taken(title, ImportOutcome.KNOWN, paths.get(item.digest, ""), "imported before")
+        return ImportedItem(
+            title, ImportOutcome.KNOWN, paths.get(item.digest, ""), "imported before"
+        )
     if item.digest in imports.digests:
-        return Taken(title, ImportOutcome.KNOWN, "", "twice in it")
+        return ImportedItem(title, ImportOutcome.KNOWN, "", "twice in it")
     if problem := _find_problem(vault, memory):
         return problem._replace(item=title)
     imports.digests.add(item.digest)
@@ -164,18 +166,18 @@ def import_memory(
         filter(None, (_find_untouched(vault, *each) for each in paths.items())), None
     )
 
-    def plan(change: Change) -> Taken:
+    def plan(change: Change) -> ImportedItem:
         change.leave(Event("write", "", vault.author, intent="observe"))
         change.is_foreign = True
         if existing_note is not None:
             replace_text(change, existing_note, lambda note: _follow(vault, note, memory))
-            return Taken(title, ImportOutcome.CHANGED, str(existing_note.path))
+            return ImportedItem(title, ImportOutcome.CHANGED, str(existing_note.path))
         return _put(change, memory, item)._replace(item=title)
 
     try:
         result = plan(Change(vault)) if dry_run else write(vault, plan).value
     except RefusedError as error:
-        return Taken(title, ImportOutcome.REFUSED, "", str(error))
+        return ImportedItem(title, ImportOutcome.REFUSED, "", str(error))
     if not dry_run:
         with vault.leaving_to_next():
             vault.state.put(key, item.digest)
@@ -227,50 +229,52 @@ def _is_safe(name: str) -> bool:
     return bool(name)
 
 
-def _find_problem(vault: Vault, memory: Memory) -> Taken | None:
+def _find_problem(vault: Vault, memory: Memory) -> ImportedItem | None:
     """Return why a memory cannot be a note, judged by its text alone."""
     folder = str(parse_note_path(f"notes/{memory.context}"))
     title = choose_title(memory)
     try:
         check_characters(memory)
     except RefusedError as error:
-        return Taken("", ImportOutcome.REFUSED, "", str(error))
+        return ImportedItem("", ImportOutcome.REFUSED, "", str(error))
     draft = compose_note(
         vault, PurePosixPath(folder, "note.md"), memory, title, NoteState.CANDIDATE
     )
     data = draft.encode("utf-8")
     for leak in scan_note_text(vault, folder, f"{title}\n{data.decode()}"):
-        return Taken("", ImportOutcome.CREDENTIAL, "", f"it looks like one ({leak.rule})")
+        return ImportedItem("", ImportOutcome.CREDENTIAL, "", f"it looks like one ({leak.rule})")
     if len(data) > MAX_FILE_BYTES:
-        return Taken(
+        return ImportedItem(
             "", ImportOutcome.TOO_LARGE, "", f"{len(data):,} bytes; a note has 1 MiB at most"
         )
     try:
         check_memory(memory, data, vault, folder)
     except RefusedError as error:
-        return Taken("", ImportOutcome.REFUSED, "", str(error))
+        return ImportedItem("", ImportOutcome.REFUSED, "", str(error))
     return None
 
 
-def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
+def _put(change: Change, memory: Memory, item: MemoryItem) -> ImportedItem:
     """Create a memory's note as `remember` does, unless a note states the same."""
     query = SimilarityQuery(memory.text, memory.title)
     similar = find_similar(change.seen, query)
     for each in similar:
         if each.is_same and each.note.state is not NoteState.QUARANTINED:
-            return Taken("", ImportOutcome.KNOWN, each.path, "a note states the same")
+            return ImportedItem("", ImportOutcome.KNOWN, each.path, "a note states the same")
     quarantined_notes = tuple(each for each in similar if each.note.state is NoteState.QUARANTINED)
     title = choose_title(memory)
     if quarantined_note := reject_quarantined(change.seen, query, quarantined_notes):
         result = put_new(change, memory, title, NoteState.QUARANTINED, (quarantined_note,))
-        return Taken(
+        return ImportedItem(
             "", ImportOutcome.QUARANTINED, result.path, f"{quarantined_note.path} nearly states it"
         )
     near_notes = tuple(similar[:3])
     contradictions = find_contradicted(near_notes)
     result = put_new(change, memory, title, memory.state or NoteState.CANDIDATE, near_notes)
     if result.state is NoteState.QUARANTINED:
-        return Taken("", ImportOutcome.QUARANTINED, result.path, change.suspicious[result.path])
+        return ImportedItem(
+            "", ImportOutcome.QUARANTINED, result.path, change.suspicious[result.path]
+        )
     if memory.kind not in OWNER_KINDS and result.state == NoteState.CANDIDATE:
         speaker = SpeakerRole.OWNER if item.speaker == "user" else SpeakerRole.AGENT
         propose_standing_preferences(change, find_standing(memory.text, speaker), result.path)
@@ -281,7 +285,7 @@ def _put(change: Change, memory: Memory, item: MemoryItem) -> Taken:
         if near_notes
         else ImportOutcome.NEW
     )
-    return Taken(
+    return ImportedItem(
         "", outcome, result.path, ", ".join(each.path for each in contradictions or near_notes)
     )
 
@@ -318,7 +322,7 @@ class ConversationHead(NamedTuple):
 
 def import_conversation(
     vault: Vault, kind: str, conversation: Conversation, session_ids: dict[str, str], dry_run: bool
-) -> Taken:
+) -> ImportedItem:
     """Import a conversation as a session, or add its new turns.
 
     If earlier turns changed, the session stays. `session_ids` maps origins to sessions; it is
@@ -332,9 +336,9 @@ def import_conversation(
     is_there, fields = is_kept(vault, session), vault.state.get(key).split()
     count = int(fields[0]) if fields else read_tally(vault, session).turns
     if fields and not is_there:
-        return Taken(title, ImportOutcome.KNOWN, "", "imported before")
+        return ImportedItem(title, ImportOutcome.KNOWN, "", "imported before")
     if fields and _digest(conversation.turns[:count]) != fields[1]:
-        return Taken(
+        return ImportedItem(
             title,
             ImportOutcome.KNOWN,
             path,
@@ -342,8 +346,8 @@ def import_conversation(
         )
     new_turns = [turn for each in conversation.turns[count:] if (turn := make_turn(each))]
     if is_there and not new_turns:
-        return Taken(title, ImportOutcome.KNOWN, path, "imported before")
-    result = Taken(title, _format_outcome(is_there), path, "", len(new_turns))
+        return ImportedItem(title, ImportOutcome.KNOWN, path, "imported before")
+    result = ImportedItem(title, _format_outcome(is_there), path, "", len(new_turns))
     if dry_run:
         return result
     session_ids[origin] = session
@@ -375,7 +379,7 @@ def _choose_session_id(vault: Vault, kind: str, conversation: Conversation) -> s
     return f"{name}-{slugify(conversation.origin)[-8:]}" if is_kept(vault, name) else name
 
 
-def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False) -> Taken:
+def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = False) -> ImportedItem:
     """Import a client's transcript as a session, or add new turns; read it all `again` if set.
 
     An open session stays open, and its note is unchanged. Transcripts of subagents are skipped: the
@@ -385,13 +389,13 @@ def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = Fal
         source = identify_transcript(file)
         first_turn = find_first_turn(file, source)
     except (RefusedError, NoteNotFoundError) as error:
-        return Taken(file.name, ImportOutcome.UNREAD, "", str(error))
+        return ImportedItem(file.name, ImportOutcome.UNREAD, "", str(error))
     session, path = source.session, str(session_path(source.session))
     if source.is_side or first_turn is None:
         reason = "a helper's own conversation" if source.is_side else "it has no turns"
-        return Taken(session, ImportOutcome.LEFT_OUT, "", reason)
+        return ImportedItem(session, ImportOutcome.LEFT_OUT, "", reason)
     is_there = is_kept(vault, session)
-    result = Taken(session, _format_outcome(is_there), path)
+    result = ImportedItem(session, _format_outcome(is_there), path)
     if dry_run:
         is_news = again or has_more(vault, session, file)
         return result if is_news else result._replace(outcome=ImportOutcome.KNOWN)
@@ -399,7 +403,7 @@ def import_transcript(vault: Vault, file: Path, dry_run: bool, again: bool = Fal
     title = f"transcripts {file.parent.name}/{file.name}"
     head = ConversationHead(session, source, title, parse_export_time(first_turn.at))
 
-    def add(_: Transaction) -> tuple[Imported, SessionFacts, bool]:
+    def add(_: Transaction) -> tuple[TurnImport, SessionFacts, bool]:
         nonlocal head
         if not is_there:
             _begin_note(writer, head)

@@ -16,7 +16,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from vaultmem.core.imports.export_formats import KINDS, ImportKind, guess_kind, split_objects
-from vaultmem.core.imports.item import Conversation, Item, MarkdownFile, Unread, parse_markdown
+from vaultmem.core.imports.item import (
+    Conversation,
+    Item,
+    MarkdownFile,
+    UnreadableItem,
+    parse_markdown,
+)
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.text.display import pluralize
 from vaultmem.core.text.paths import is_hidden, is_note_name
@@ -26,9 +32,9 @@ from vaultmem.services.changes.commit import UNCOMMITTED, CommitReport, commit_e
 from vaultmem.services.changes.commit_parts import Event
 from vaultmem.services.changes.ownership import find_pending
 from vaultmem.services.exchange.import_notes import (
+    ImportedItem,
     ImportOutcome,
     ImportResult,
-    Taken,
     import_conversation,
     import_memory,
     import_transcript,
@@ -65,7 +71,7 @@ class ImportFile(NamedTuple):
 
 def find_sources(
     kind: ImportKind, names: Sequence[str], archives: ExitStack
-) -> Iterator[ImportFile | Unread]:
+) -> Iterator[ImportFile | UnreadableItem]:
     """Yield the files of a kind: named files, and matching files in folders and zips.
 
     Links in folders are not followed, and zips are not unpacked to disk; `archives` closes them.
@@ -91,7 +97,7 @@ def find_sources(
 
 
 def read_source(kind: ImportKind, source: ImportFile) -> Iterator[tuple[Item, int]]:
-    """Yield a file's items with the bytes read so far; unreadable items are `Unread`."""
+    """Yield a file's items with the bytes read so far; unreadable items are `UnreadableItem`."""
     try:
         with source.open() as stream:
             is_markdown = source.parts[-1].lower().endswith((".md", ".markdown"))
@@ -104,7 +110,7 @@ def read_source(kind: ImportKind, source: ImportFile) -> Iterator[tuple[Item, in
                 yield item, stream.tell()
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        yield Unread(source.name, f"cannot be read ({reason})"), source.size
+        yield UnreadableItem(source.name, f"cannot be read ({reason})"), source.size
 
 
 def guess_place(place: str) -> str:
@@ -134,7 +140,7 @@ def _read_markdown(
 ) -> Iterator[Item]:
     data = stream.read(_MAX_FILE + 1)
     if len(data) > _MAX_FILE:
-        yield Unread(source.name, f"larger than {_MAX_FILE // 1024**2} MiB")
+        yield UnreadableItem(source.name, f"larger than {_MAX_FILE // 1024**2} MiB")
         return
     text = decode_text(data).text
     file = parse_markdown(source.parts, source.inner_parts, text, source.modified)
@@ -143,7 +149,7 @@ def _read_markdown(
 
 def _read_json(kind: ImportKind, source: ImportFile, stream: IO[bytes]) -> Iterator[Item]:
     if kind.read_object is None:
-        yield Unread(source.name, "not a file of markdown")
+        yield UnreadableItem(source.name, "not a file of markdown")
         return
     is_any, begin = False, ""
     text = codecs.getreader("utf-8-sig")(stream, "replace")
@@ -158,23 +164,23 @@ def _read_json(kind: ImportKind, source: ImportFile, stream: IO[bytes]) -> Itera
         is_any = True
         item_name = f"{source.name}, item {number}"
         if item is None:
-            yield Unread(item_name, "cut off, or larger than 64 MiB")
+            yield UnreadableItem(item_name, "cut off, or larger than 64 MiB")
             continue
         value = _parse(item)
         if isinstance(value, dict):
             yield from _guard(kind.read_object(value), item_name)
         else:
-            yield Unread(item_name, "no JSON object")
+            yield UnreadableItem(item_name, "no JSON object")
     if not is_any and "".join(begin.split()) != "[]":
-        yield Unread(source.name, "no JSON in it")
+        yield UnreadableItem(source.name, "no JSON in it")
 
 
 def _guard(items: Iterator[Item], item_name: str) -> Iterator[Item]:
-    """Yield items; yield an `Unread` if their format is unknown."""
+    """Yield items; yield an `UnreadableItem` if their format is unknown."""
     try:
         yield from items
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        yield Unread(item_name, f"of an unknown form ({type(error).__name__})")
+        yield UnreadableItem(item_name, f"of an unknown form ({type(error).__name__})")
 
 
 def _parse(text: str) -> Any:
@@ -184,7 +190,7 @@ def _parse(text: str) -> Any:
         return None
 
 
-def _scan_import_folder(kind: ImportKind, place: Path) -> Iterator[ImportFile | Unread]:
+def _scan_import_folder(kind: ImportKind, place: Path) -> Iterator[ImportFile | UnreadableItem]:
     for folder, folders, files in os.walk(place):
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         for name in sorted(files):
@@ -211,7 +217,9 @@ def _name_file(file: Path, display_name: str) -> ImportFile:
     )
 
 
-def _scan_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator[ImportFile | Unread]:
+def _scan_zip(
+    kind: ImportKind, place: Path, archives: ExitStack
+) -> Iterator[ImportFile | UnreadableItem]:
     try:
         archive = archives.enter_context(zipfile.ZipFile(place))
     except zipfile.BadZipFile as error:
@@ -225,7 +233,7 @@ def _scan_zip(kind: ImportKind, place: Path, archives: ExitStack) -> Iterator[Im
         if any(map(is_hidden, parts)) or not kind.files.search(f"/{display_name}"):
             continue
         if member.file_size > max(member.compress_size, 64 * 1024) * _MAX_RATIO:
-            yield Unread(display_name, "it grows too much when it is unpacked")
+            yield UnreadableItem(display_name, "it grows too much when it is unpacked")
             continue
         yield _build_member_name(archive, member, display_name, parts)
 
@@ -259,12 +267,12 @@ class ImportReport:
     kind: str
     dry_run: bool
     counts: dict[str, Counter[ImportOutcome]] = field(default_factory=dict)
-    items: list[Taken] = field(default_factory=list)
+    items: list[ImportedItem] = field(default_factory=list)
     turns: int = 0
     commits: CommitReport = field(default_factory=CommitReport)
     _outcome_counts: Counter[ImportOutcome] = field(default_factory=Counter)
 
-    def add(self, source: str, result: Taken) -> None:
+    def add(self, source: str, result: ImportedItem) -> None:
         """Count an item; list it unless its outcome has many."""
         self.counts.setdefault(source, Counter())[result.outcome] += 1
         self._outcome_counts[result.outcome] += 1
@@ -365,13 +373,13 @@ def _describe_guess(name: str, places: Sequence[str]) -> str:
 
 def _read_all(
     kind: ImportKind,
-    sources: Sequence[ImportFile | Unread],
+    sources: Sequence[ImportFile | UnreadableItem],
     progress: Callable[[int, int], None],
 ) -> Iterable[tuple[str, Item | Path]]:
     total = sum(each.size for each in sources if isinstance(each, ImportFile))
     read_bytes = 0
     for source in sources:
-        if isinstance(source, Unread):
+        if isinstance(source, UnreadableItem):
             yield source.place, source
             continue
         for item, position in _read_source(kind, source):
@@ -384,13 +392,15 @@ def _read_all(
 def _read_source(kind: ImportKind, source: ImportFile) -> Iterable[tuple[Item | Path, int]]:
     if kind.read_object or kind.read_file:
         return read_source(kind, source)
-    unread = Unread(source.name, "inside a zip; unpack it first")
+    unread = UnreadableItem(source.name, "inside a zip; unpack it first")
     return [(source.path or unread, source.size)]
 
 
-def _take(vault: Vault, kind: str, item: Item, imports: ImportResult, dry_run: bool) -> Taken:
-    if isinstance(item, Unread):
-        return Taken(item.place, ImportOutcome.UNREAD, "", item.reason)
+def _take(
+    vault: Vault, kind: str, item: Item, imports: ImportResult, dry_run: bool
+) -> ImportedItem:
+    if isinstance(item, UnreadableItem):
+        return ImportedItem(item.place, ImportOutcome.UNREAD, "", item.reason)
     if isinstance(item, Conversation):
         return import_conversation(vault, kind, item, imports.conversations, dry_run)
     return import_memory(vault, kind, item, imports, dry_run)

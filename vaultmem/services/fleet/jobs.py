@@ -33,7 +33,7 @@ from vaultmem.services.packs.evaluate import judge_vault
 from vaultmem.services.similarity.pairs import Pair, compare_vault, is_counted, read_whole
 from vaultmem.services.views.update_index import sync_vault
 from vaultmem.storage.git.log import Commit, Writer, follow_path
-from vaultmem.storage.value_store import KeptWork
+from vaultmem.storage.value_store import JobResultCache
 from vaultmem.vault import UserFolders, Vault, open_vault
 
 #: Increase it when a job returns other results with the same version of the package.
@@ -65,7 +65,7 @@ class JobOptions(NamedTuple):
     name: it gets the number of vaults done, and of all.
     """
 
-    store: KeptWork
+    store: JobResultCache
     seconds: float = 120.0
     restarts: bool = False
     start_progress: Callable[[str], Callable[[int, int], None]] = lambda _: lambda done, total: None
@@ -83,7 +83,7 @@ class JobResults(NamedTuple):
     """
 
     key: str
-    store: KeptWork
+    store: JobResultCache
     completed_vaults: tuple[str, ...]
     run_count: int
     missing: dict[str, str]
@@ -380,7 +380,7 @@ class FleetNote(NamedTuple):
     written: float
 
 
-class Differing(NamedTuple):
+class DifferingStatements(NamedTuple):
     """Two statements from several vaults, the older one first, with the number of notes for each.
 
     `differences` have a kind, the older value and the newer value. `similarity` (0 to 1) is how
@@ -403,8 +403,8 @@ class FleetComparison(NamedTuple):
     """
 
     same: tuple[tuple[FleetNote, ...], ...]
-    near: tuple[Differing, ...]
-    contradicting: tuple[Differing, ...]
+    near: tuple[DifferingStatements, ...]
+    contradicting: tuple[DifferingStatements, ...]
     vaults: int
     notes: int
     run_count: int
@@ -497,9 +497,9 @@ class _Whole:
         groups = {id(group): tuple(group) for group in self._groups.values() if _is_apart(group)}
         return sorted(groups.values(), key=lambda notes: (-len(notes), _by_time(notes[0])))
 
-    def list_differing(self, pairs: Sequence[Pair]) -> list[Differing]:
+    def list_differing(self, pairs: Sequence[Pair]) -> list[DifferingStatements]:
         """Return the pairs across several vaults, each pair of statements once."""
-        differences: dict[frozenset[int], Differing] = {}
+        differences: dict[frozenset[int], DifferingStatements] = {}
         for pair in pairs:
             our_notes, their_notes = (
                 self._groups[str(each.path)] for each in (pair.ours, pair.theirs)
@@ -527,7 +527,7 @@ class _Whole:
 
 def _describe(
     pair: Pair, our_notes: Sequence[FleetNote], their_notes: Sequence[FleetNote]
-) -> Differing:
+) -> DifferingStatements:
     is_older = _by_time(our_notes[0]) <= _by_time(their_notes[0])
     older, newer = (our_notes, their_notes) if is_older else (their_notes, our_notes)
     differences = tuple(
@@ -535,7 +535,7 @@ def _describe(
         for each in pair.likeness.differences
     )
     similarity = pair.likeness.similarity
-    return Differing(older[0], newer[0], similarity, differences, len(older), len(newer))
+    return DifferingStatements(older[0], newer[0], similarity, differences, len(older), len(newer))
 
 
 def _make_side(vault: str, note: Mapping[str, Any]) -> FleetNote:

@@ -18,7 +18,7 @@ from vaultmem.services.fleet.clones import FRESH_SECONDS, TIMEOUT_REASON, Clones
 from vaultmem.services.packs.build import AskPack, PackAnswer, ask_pack
 from vaultmem.services.search.run_query import Query, QueryResult, run_query
 from vaultmem.services.search.score import Depth, Scorer
-from vaultmem.services.search.search import SearchOfMany, count
+from vaultmem.services.search.search import MultiVaultSearch, count
 from vaultmem.services.search.vault_set import ScoringModels, TellProgress, VaultSet, look
 from vaultmem.vault import Vault, VaultSettings
 
@@ -247,7 +247,7 @@ def search_part(
     depth: Depth,
 ) -> PerVaultResults[list[Hit]]:
     """Search some vaults; drop hits below the score floor of all."""
-    search = SearchOfMany(query, statistics, depth)
+    search = MultiVaultSearch(query, statistics, depth)
     answer = run_part(clones, arguments, opening, search)
     best_hits = {
         name: [hit for hit in hits if hit.score >= search.floor]

@@ -43,7 +43,7 @@ class CommitChange(NamedTuple):
     change: FileChange
 
 
-class Story(NamedTuple):
+class NoteStory(NamedTuple):
     """The commits that changed a note, newest first, and the origin of each present line."""
 
     versions: tuple[NoteCommit, ...]
@@ -90,7 +90,7 @@ def group_changes(
 
 def describe_stories(
     vault: Vault, changes: Mapping[str, Sequence[CommitChange]], texts: Mapping[str, bytes]
-) -> Iterator[tuple[str, Story]]:
+) -> Iterator[tuple[str, NoteStory]]:
     """Yield the stories of some notes; `texts` are their bytes, and all versions are read at once.
 
     Raises:
@@ -113,7 +113,7 @@ def _describe(
     changes: Sequence[CommitChange],
     data: bytes,
     contents: Mapping[str, bytes],
-) -> Story:
+) -> NoteStory:
     texts: dict[str, _Text] = {}
     counted_changes = []
     for each in reversed(changes):
@@ -127,7 +127,7 @@ def _describe(
         shown_text = _Text(lines := split_bytes(data), [None] * len(lines))
         if counted_changes:
             _inherit_origin(texts[counted_changes[-1].change.blob], shown_text)
-    return Story(
+    return NoteStory(
         tuple(_make_version(vault, each) for each in reversed(counted_changes)),
         tuple(_format_writers(vault, path, data, shown_text.origins)),
     )
@@ -213,14 +213,14 @@ class ChangeStep(NamedTuple):
     claimed_by: str = ""
 
 
-class GroundLink(NamedTuple):
+class ExplainedLink(NamedTuple):
     """The name in a link to a note, and its path; "" if there is no such note."""
 
     name: str
     path: str
 
 
-class Ground(NamedTuple):
+class ExplainedSection(NamedTuple):
     """A section that matches, its steps of change, oldest first, and its links.
 
     `ends` are commits of the steps at which a shallow clone's history ends.
@@ -228,12 +228,12 @@ class Ground(NamedTuple):
 
     hit: Hit
     steps: tuple[ChangeStep, ...]
-    supersedes: tuple[GroundLink, ...]
-    superseded_by: tuple[GroundLink, ...]
+    supersedes: tuple[ExplainedLink, ...]
+    superseded_by: tuple[ExplainedLink, ...]
     ends: frozenset[str]
 
 
-def explain_text(vault: Vault, text: str, limit: int = 5) -> list[Ground]:
+def explain_text(vault: Vault, text: str, limit: int = 5) -> list[ExplainedSection]:
     """Return the facts, decisions, policies and skills that mention a text, best first.
 
     Sections without text of their own are last. Archived and deprecated notes are included, to show
@@ -269,14 +269,14 @@ def _find_section(hit: Hit, note: Note) -> Section:
 
 def _make_ground(
     vault: Vault, hit: Hit, note: Note, commit: str, older: Sequence[str], newer: Sequence[str]
-) -> Ground:
+) -> ExplainedSection:
     section = _find_section(hit, note)
     data = read_bytes(vault, note.path) if note.encoding else note.text.encode("utf-8")
     blame = blame_bytes(vault, str(note.path), data, find_lines(note, section), commit)
     steps = _order_steps(vault.history, blame.lines)
-    supersedes = tuple(GroundLink(name, _resolve(vault, name)) for name in older)
-    superseded_by = tuple(GroundLink(path, path) for path in newer)
-    return Ground(hit, steps, supersedes, superseded_by, blame.ends)
+    supersedes = tuple(ExplainedLink(name, _resolve(vault, name)) for name in older)
+    superseded_by = tuple(ExplainedLink(path, path) for path in newer)
+    return ExplainedSection(hit, steps, supersedes, superseded_by, blame.ends)
 
 
 def _order_steps(history: VaultHistory, lines: Iterable[BlamedLine]) -> tuple[ChangeStep, ...]:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.notes.agent_changes import (
     AgentChange,
-    Rights,
+    AgentRights,
     find_false_label,
     find_owner_kind,
     find_released,
@@ -61,7 +61,7 @@ def _check_commit(
     added_notes = [each.after for each in changes if each.after and not all(each.sides)]
     heirs = [note for each in changes for note in _list_heirs(each)]
     may_instruct = bool(commit.agents) and set(commit.agents) <= visit.promoters
-    rights = Rights(may_instruct, lambda name: name in commit.agents or may_name(visit, name))
+    rights = AgentRights(may_instruct, lambda name: name in commit.agents or may_name(visit, name))
     for change in changes:
         successor = None
         if change.after is None:

@@ -32,7 +32,7 @@ FETCH_FIRST = "fetch first (`vaultmem sync`, or `git pull`), then push again"
 _NONE = "0" * 40
 
 
-class Received(NamedTuple):
+class PushAnswer(NamedTuple):
     """The answer to git's client, as lines, and whether its push is refused."""
 
     lines: list[str]
@@ -46,7 +46,7 @@ def receive(
     now: float,
     limit_time: Callable[[int], object] = lambda _: None,
     access_file: str = "",
-) -> Received:
+) -> PushAnswer:
     """Check a push for git's pre-receive hook; the audit log has it on return.
 
     A ref that another push has moved meanwhile is `late`: git rejects only that ref, and the answer
@@ -61,7 +61,7 @@ def receive(
     """
     refs = (line.rstrip(b"\n").rpartition(b" ")[2] for line in BytesIO(lines))
     if is_hosts_own(environment, refs):
-        return Received([], False)
+        return PushAnswer([], False)
     access = find_access(repository, environment, access_file, now)
     most = max(access.hub.limits.push_refs + 1, MAX_LOGGED_REFUSALS)  # Above it, all are refused.
     updates = [_parse(line) for line in islice(BytesIO(lines), most)]
@@ -71,7 +71,7 @@ def receive(
         f"{each.ref}: another push came first; {FETCH_FIRST}"
         for each in late_updates[:MAX_REPORTED_REFUSALS]
     ]
-    return Received(cut_refusals(refusals, MAX_REPORTED_REFUSALS) or remarks, bool(refusals))
+    return PushAnswer(cut_refusals(refusals, MAX_REPORTED_REFUSALS) or remarks, bool(refusals))
 
 
 def check_updates(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.clients.auto_memory import INDEX_NAME, find_writer
 from vaultmem.core.commit_message import cut, format_file, format_files, format_pair
-from vaultmem.core.lifecycle import CLOSED_STATES, OPEN_STATES, OWNER_KINDS, Mover, NoteState
+from vaultmem.core.lifecycle import CLOSED_STATES, OPEN_STATES, OWNER_KINDS, NoteState, StateChanger
 from vaultmem.core.notes.edit_properties import (
     add_to_list,
     drop_from_list,
@@ -203,7 +203,7 @@ def replace_repeated(vault: Vault, author: Author) -> tuple[str, ...]:
     return tuple(map(str, changes))
 
 
-def _may_be_replaced(note: Note, mover: Mover) -> bool:
+def _may_be_replaced(note: Note, mover: StateChanger) -> bool:
     """Return whether an agent's note can be replaced by a file of its client's memory."""
     if note.state not in OPEN_STATES or note.kind in OWNER_KINDS or note.encoding or note.problem:
         return False
@@ -265,7 +265,7 @@ def plan_supersession(
     old: Note,
     new: PurePosixPath,
     reason: str,
-    mover: Mover,
+    mover: StateChanger,
     links: NewLinks,
     validity: Span | None = None,
     alias: str = "",
@@ -281,7 +281,7 @@ def plan_supersession(
     }
 
 
-def check_supersession(old: Note, mover: Mover) -> None:
+def check_supersession(old: Note, mover: StateChanger) -> None:
     """Check that a note may be replaced.
 
     Raises:

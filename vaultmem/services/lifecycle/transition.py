@@ -11,7 +11,13 @@ from typing import NamedTuple
 from vaultmem.core.clients.agents import UNNAMED
 from vaultmem.core.commit_message import format_files
 from vaultmem.core.indexing.section_texts import digest_body
-from vaultmem.core.lifecycle import OWNER_KINDS, Mover, NoteState, check_promotion, check_transition
+from vaultmem.core.lifecycle import (
+    OWNER_KINDS,
+    NoteState,
+    StateChanger,
+    check_promotion,
+    check_transition,
+)
 from vaultmem.core.notes.edit_properties import mark_as_memory, quarantine_unread, write_state
 from vaultmem.core.notes.note import Note, parse_note
 from vaultmem.core.secrets.scan import find_secrets
@@ -253,7 +259,7 @@ def change_state(
         return TransitionResult(tuple(moves), write_event(vault, changes, event))
 
 
-def set_state(state: NoteState, reason: str, mover: Mover) -> Edit:
+def set_state(state: NoteState, reason: str, mover: StateChanger) -> Edit:
     """Return the edit that sets a note's state and reason."""
 
     def change(note: Note) -> str:
@@ -268,7 +274,7 @@ def set_state(state: NoteState, reason: str, mover: Mover) -> Edit:
     return change
 
 
-def check_move(note: Note, state: NoteState, mover: Mover) -> None:
+def check_move(note: Note, state: NoteState, mover: StateChanger) -> None:
     """Check that the caller may change a note's state.
 
     Raises:
@@ -282,9 +288,9 @@ def check_move(note: Note, state: NoteState, mover: Mover) -> None:
     check_transition(str(note.path), note.kind, note.state, state, note.pinned, mover)
 
 
-def acting_party(vault: Vault, is_machine: bool = False) -> Mover:
+def acting_party(vault: Vault, is_machine: bool = False) -> StateChanger:
     """Return who changes states: the person or an agent, and its right to promote."""
-    return Mover(is_machine or not vault.is_person, vault.may_activate(vault.author.agent))
+    return StateChanger(is_machine or not vault.is_person, vault.may_activate(vault.author.agent))
 
 
 def check_reason(reason: str) -> str:

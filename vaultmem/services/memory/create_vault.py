@@ -14,7 +14,7 @@ from typing import NamedTuple, Unpack
 
 from vaultmem.config import CONFIG_NAME, parse_config, read_config
 from vaultmem.core.notes.encoding import decode_text
-from vaultmem.core.notes.obsidian import EXCLUDED, SetAside
+from vaultmem.core.notes.obsidian import EXCLUDED, ExclusionFilter
 from vaultmem.core.secrets.rules import IGNORE_NAME
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.settings import set_line
@@ -204,7 +204,7 @@ def _plan_commit(plan: InitPlan) -> InitPlan:
     by_git = _find_ignored(plan.root, list(sizes))
     limits = {path: find_max_bytes(path, config.attachments_max_mib) for path in sizes}
     fits = [path for path in sizes if sizes[path] <= limits[path] and path not in by_git]
-    excluded = SetAside(read_obsidian(plan.root))
+    excluded = ExclusionFilter(read_obsidian(plan.root))
     leaks = find_leaks_in(plan.root, config, dict(read_all(plan.root, fits, limits)))
     files = sorted(set(fits) - leaks.keys())
     large = {path: limits[path] for path in sizes.keys() - set(fits) - by_git}

@@ -38,7 +38,7 @@ from vaultmem.services.projects.project_table import find_project, place_in_proj
 from vaultmem.services.search.annotations import is_known_wish, list_preferences
 from vaultmem.services.search.link_walk import NewLinks
 from vaultmem.services.similarity.known import (
-    Known,
+    KnownNotes,
     SimilarText,
     absorb,
     ask_memory,
@@ -342,7 +342,7 @@ def _write(change: Change, draft: _Draft, force: bool) -> RememberResult:
         return put_new(change, memory, title, NoteState.QUARANTINED, (quarantined_note,))
     is_held = change.is_foreign and bool(find_suspicious(memory.text))
     if force or is_held:  # No other note gets text that tries to instruct an agent.
-        known_notes = Known(None, (), ())
+        known_notes = KnownNotes(None, (), ())
     known_notes = _without(known_notes, replaced_note) if replaced_note else known_notes
     result = _absorb(change, known_notes, new, state)
     result = result or put_new(change, memory, title, state, known_notes.similar)
@@ -372,13 +372,15 @@ def _choose_topic(memory: Memory, replaced_note: Note | None) -> str:
     return find_topic(memory.text) or (str(topic.value) if topic else "")
 
 
-def _without(known_notes: Known, replaced_note: Note) -> Known:
+def _without(known_notes: KnownNotes, replaced_note: Note) -> KnownNotes:
     """Return the known notes without the replaced one."""
     similar_notes = tuple(
         each for each in known_notes.similar if each.path != str(replaced_note.path)
     )
     is_other = known_notes.target is not None and known_notes.target.path != str(replaced_note.path)
-    return Known(known_notes.target if is_other else None, similar_notes, known_notes.quarantined)
+    return KnownNotes(
+        known_notes.target if is_other else None, similar_notes, known_notes.quarantined
+    )
 
 
 def _supersede(change: Change, replaced_note: Note, result: RememberResult) -> RememberResult:
@@ -442,7 +444,7 @@ def _find_project_name(vault: Vault, memory: Memory) -> str:
 
 
 def _absorb(
-    change: Change, known_notes: Known, new: Memory, state: NoteState
+    change: Change, known_notes: KnownNotes, new: Memory, state: NoteState
 ) -> RememberResult | None:
     """Add a confirmation to the known note; None if there is none or it has changed."""
     target = known_notes.target

@@ -12,7 +12,7 @@ from vaultmem.core.merging.text import Conflict, DiscardedValue
 from vaultmem.core.notes.conflict import (
     REMOVED_NOTE,
     Callout,
-    Placed,
+    PlacedCallout,
     Speaker,
     find_callouts,
     insert_callouts,
@@ -26,7 +26,7 @@ from vaultmem.storage.files import MAX_FILE_BYTES
 from vaultmem.storage.git.blame_file import blame_file, find_last_change
 from vaultmem.storage.git.commit_draft import REGULAR, File, TreeEntry
 from vaultmem.storage.git.log import Commit, read_commits
-from vaultmem.storage.git.merge_tree import Unmerged, find_shared_versions
+from vaultmem.storage.git.merge_tree import UnmergedPath, find_shared_versions
 from vaultmem.storage.git.refs import RefTarget
 from vaultmem.storage.git.trees import find_entry
 from vaultmem.vault import Vault
@@ -34,7 +34,7 @@ from vaultmem.vault import Vault
 _MAX_SHOWN_CHARS = 400
 
 
-class Twin(NamedTuple):
+class MergedDuplicate(NamedTuple):
     """A duplicate that two sides made: the kept path, the removed path, and both authors."""
 
     path: str
@@ -57,7 +57,7 @@ class MergeReport(NamedTuple):
     paths: tuple[str, ...] = ()
     losses: tuple[DiscardedValue, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
-    twins: tuple[Twin, ...] = ()
+    twins: tuple[MergedDuplicate, ...] = ()
     is_needed: bool = True
     problem: str = ""
     next_step: str = ""
@@ -86,7 +86,7 @@ class BranchMerge:
         self.files: dict[str, File] = {}
         self.conflicts: list[Conflict] = []
         self.losses: list[DiscardedValue] = []
-        self.twins: list[Twin] = []
+        self.twins: list[MergedDuplicate] = []
         self.moved: list[tuple[str, str]] = []
         self.removed: set[str] = set()
         self._vault, self._sides = vault, (ours, source.commit)
@@ -98,7 +98,7 @@ class BranchMerge:
         results = tuple(self.losses), tuple(self.conflicts), tuple(self.twins)
         return MergeReport(self._source, self._into, commit, tuple(sorted(paths)), *results)
 
-    def settle(self, unmerged: Sequence[Unmerged]) -> None:
+    def settle(self, unmerged: Sequence[UnmergedPath]) -> None:
         """Resolve everything that git left open.
 
         Raises:
@@ -122,7 +122,7 @@ class BranchMerge:
         """Add the authors of both sides to each conflict."""
         self.conflicts = add_authors(self._vault, self.conflicts, *self._sides)
 
-    def _reject_foreign(self, unmerged: Iterable[Unmerged]) -> None:
+    def _reject_foreign(self, unmerged: Iterable[UnmergedPath]) -> None:
         """Reject links, submodules and files outside the vault, which only git can merge."""
         prefix = self._vault.history.prefix
         conflicts = []
@@ -139,7 +139,7 @@ class BranchMerge:
                 conflicts,
             )
 
-    def _open(self, file: Unmerged) -> Unmerged:
+    def _open(self, file: UnmergedPath) -> UnmergedPath:
         """Return a file at its final path in the vault; its other names are removed.
 
         `names` are its paths on our and their side.
@@ -156,7 +156,7 @@ class BranchMerge:
             return file._replace(path=free_path, names=(path, path))
         return file._replace(path=path, names=(path, path))
 
-    def _join_names(self, file: Unmerged, path: str) -> Unmerged:
+    def _join_names(self, file: UnmergedPath, path: str) -> UnmergedPath:
         """Return a file that both sides renamed, under the later name."""
         history = self._vault.history
         names = [name.removeprefix(history.prefix) for name in file.names[1:]]
@@ -180,7 +180,7 @@ class BranchMerge:
         history = self._vault.history
         return find_last_change(history.git, self._sides[side], history.prefix + path)
 
-    def _find_sides(self, file: Unmerged) -> tuple[str, Speaker, Speaker]:
+    def _find_sides(self, file: UnmergedPath) -> tuple[str, Speaker, Speaker]:
         """Return the side with the later change of a file ("" if unknown), and both authors.
 
         Only theirs has the name of a branch.
@@ -191,7 +191,7 @@ class BranchMerge:
         later_side = "" if ours_at == theirs_at else "ours" if ours_at > theirs_at else "theirs"
         return later_side, our_speaker, their_speaker._replace(origin=self._source.name)
 
-    def _join(self, file: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
+    def _join(self, file: UnmergedPath, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Merge two versions into one; for other files than notes, theirs gets another name."""
         path = file.path
         texts = [self._read_text(entry) for entry in (file.base, ours, theirs)]
@@ -219,13 +219,13 @@ class BranchMerge:
                 parse_note(PurePosixPath(path), text.encode()) for text in (our_text, their_text)
             )
             first, second = map(get_author_name, notes)
-            self.twins.append(Twin(path, path, (first, second)))
+            self.twins.append(MergedDuplicate(path, path, (first, second)))
         for conflict in result.conflicts:
             self.conflicts.append(hide_secrets(self._vault, conflict))
         for loss in result.losses:
             self.losses.append(loss._replace(value=_show(self._vault, path, loss.value)))
 
-    def _store_both(self, file: Unmerged, ours: TreeEntry, theirs: TreeEntry) -> None:
+    def _store_both(self, file: UnmergedPath, ours: TreeEntry, theirs: TreeEntry) -> None:
         """Keep both files of one name; for settings in hidden folders, only the later one."""
         path = file.path
         if ours.blob == theirs.blob:
@@ -242,7 +242,7 @@ class BranchMerge:
         description = f"the whole file; theirs is {copy}"
         self.conflicts.append(Conflict(path, description, ours.blob[:7], theirs.blob[:7]))
 
-    def _keep(self, file: Unmerged, entry: TreeEntry) -> None:
+    def _keep(self, file: UnmergedPath, entry: TreeEntry) -> None:
         """Keep a file that one side changed and the other removed; mark it in a note."""
         path = file.path
         mode, data = self._read_file(entry)
@@ -303,7 +303,7 @@ def _describe_removed(text: str, remover: Speaker) -> str:
     if callout in (each.callout for each in find_callouts(text, body)):
         return text
     place = 0 if body or not text.startswith("---") else text.count("\n") + 1
-    return text[:body] + insert_callouts(text[body:], [Placed(callout, place)])
+    return text[:body] + insert_callouts(text[body:], [PlacedCallout(callout, place)])
 
 
 # ---- the texts and authors of a conflict

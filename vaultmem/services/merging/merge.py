@@ -34,7 +34,7 @@ from vaultmem.services.merging.branches import (
     move_tree,
     plan_files,
 )
-from vaultmem.services.merging.file_conflicts import BranchMerge, MergeReport, Twin
+from vaultmem.services.merging.file_conflicts import BranchMerge, MergedDuplicate, MergeReport
 from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.git.commit_draft import CommitDraft, File, Moves, TreeEntry
 from vaultmem.storage.git.merge_tree import merge_commits
@@ -287,7 +287,7 @@ def _join_two(
         return False
     merge.files.update({kept_path: (mode, result.text.encode("utf-8")), removed_path: None})
     merge.twins.append(
-        Twin(kept_path, removed_path, (get_author_name(first), get_author_name(second)))
+        MergedDuplicate(kept_path, removed_path, (get_author_name(first), get_author_name(second)))
     )
     return True
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vaultmem.core.commit_message import format_files, read_subject
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.merging.merge_note import merge_texts
-from vaultmem.core.merging.text import Merged
+from vaultmem.core.merging.text import MergedText
 from vaultmem.core.notes.edit_properties import write_state
 from vaultmem.core.notes.encoding import decode_text
 from vaultmem.core.notes.note import Note, parse_note
@@ -151,7 +151,7 @@ def _plan(vault: Vault, source_vault: Vault, target: RefTarget, path: PurePosixP
     for each in (note, own_note):
         if each is not None:
             check_encoding(each)
-    merge = Merged(note.text) if own_note is None else _merge(vault, target, own_note, note)
+    merge = MergedText(note.text) if own_note is None else _merge(vault, target, own_note, note)
     text = merge.text
     merged_note = parse_note(path, text.encode("utf-8"))
     check_note(vault, merged_note)
@@ -171,7 +171,7 @@ def _plan(vault: Vault, source_vault: Vault, target: RefTarget, path: PurePosixP
     )
 
 
-def _merge(vault: Vault, target: RefTarget, own_note: Note, source_note: Note) -> Merged:
+def _merge(vault: Vault, target: RefTarget, own_note: Note, source_note: Note) -> MergedText:
     """Return the merged note; text that both sides changed cannot be promoted."""
     path, history = str(own_note.path), vault.history
     head = history.head().commit

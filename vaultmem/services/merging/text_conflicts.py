@@ -14,7 +14,7 @@ from vaultmem.core.merging.text import ConflictChoice, resolve_callouts
 from vaultmem.core.notes.conflict import (
     REMOVED_NOTE,
     Callout,
-    Placed,
+    PlacedCallout,
     Speaker,
     extract_callouts,
     find_callouts,
@@ -42,7 +42,7 @@ from vaultmem.storage.files import UnsafeFileError, read_file
 from vaultmem.storage.git.checkout import list_staged
 from vaultmem.storage.git.commit_draft import CommitDraft, File, TreeEntry
 from vaultmem.storage.git.head import find_operation
-from vaultmem.storage.git.merge_tree import Unmerged
+from vaultmem.storage.git.merge_tree import UnmergedPath
 from vaultmem.storage.git.refs import RefTarget
 from vaultmem.vault import Vault
 
@@ -52,7 +52,7 @@ _BEGINNING = b"> [!conflict"
 Rewrite = Callable[[str], str]
 
 
-class Unsettled(NamedTuple):
+class NoteConflict(NamedTuple):
     """A conflict in a note: its number there, its line, our text above it, and theirs.
 
     `verb` is what the others did: `Also said`, `Left out` or `Removed` (the note).
@@ -83,9 +83,9 @@ class ResolveResult(NamedTuple):
     next_step: str = ""
 
 
-def list_conflicts(vault: Vault) -> list[Unsettled]:
+def list_conflicts(vault: Vault) -> list[NoteConflict]:
     """Return the conflicts in notes, by path and line; the vault must be in sync."""
-    conflicts: list[Unsettled] = []
+    conflicts: list[NoteConflict] = []
     for path in sorted(vault.view.paths("d.warnings <> '[]' OR v.problem <> ''").values()):
         place = PurePosixPath(path)
         try:
@@ -97,18 +97,20 @@ def list_conflicts(vault: Vault) -> list[Unsettled]:
     return conflicts
 
 
-def describe_conflicts_in(note: Note) -> list[Unsettled]:
+def describe_conflicts_in(note: Note) -> list[NoteConflict]:
     """Return the conflicts in a note, numbered from 1."""
     text, conflicts = extract_callouts(note.body)
     lines, first = split_lines(text), note.text.count("\n", 0, note.frontmatter.body) + 1
     return [_describe(note, number, each, lines, first) for number, each in enumerate(conflicts, 1)]
 
 
-def _describe(note: Note, number: int, placed: Placed, lines: list[str], first: int) -> Unsettled:
+def _describe(
+    note: Note, number: int, placed: PlacedCallout, lines: list[str], first: int
+) -> NoteConflict:
     callout = placed.callout
     our_lines = lines[max(placed.place - callout.our_line_count, 0) : placed.place]
     our_text = "" if callout.verb == REMOVED_NOTE else "".join(our_lines)
-    return Unsettled(
+    return NoteConflict(
         *(str(note.path), number, first + placed.line, callout.verb, *callout.speaker),
         *(our_text, "".join(f"{line}\n" for line in callout.lines), note.state.value),
     )
@@ -162,7 +164,7 @@ def resolve_by_hand(vault: Vault, address: str, rewrite: Rewrite) -> ResolveResu
     return _resolve(vault, str(path), "edited", 0, settle)
 
 
-def _choose(note: Note, number: int) -> list[Unsettled]:
+def _choose(note: Note, number: int) -> list[NoteConflict]:
     conflicts = describe_conflicts_in(note)
     selection = [each for each in conflicts if number in (0, each.number)]
     if not selection:
@@ -214,7 +216,7 @@ _QUOTED_BRANCH = re.compile(r"branch '([^'\n]+)'")
 _MOVED_FILE_SUFFIX = re.compile(r"~[^/~]+$")
 
 #: Files in conflict by their path in the vault.
-_Open = dict[str, Unmerged]
+_Open = dict[str, UnmergedPath]
 
 
 def is_stopped(vault: Vault) -> bool:
@@ -397,7 +399,9 @@ def _write(
     return list(moves)
 
 
-def _decide(vault: Vault, path: str, unmerged: Unmerged, choice: ConflictChoice) -> dict[str, File]:
+def _decide(
+    vault: Vault, path: str, unmerged: UnmergedPath, choice: ConflictChoice
+) -> dict[str, File]:
     """Return a file's new version: one side's, or the merge of both sides' notes."""
     ours, theirs = unmerged.ours, unmerged.theirs
     if ours and theirs and (is_note_name(path) or choice is ConflictChoice.BOTH):
@@ -480,13 +484,13 @@ def _read_index(vault: Vault) -> tuple[dict[str, TreeEntry], _Open]:
         else:
             stages.setdefault(inside, {})[stage] = TreeEntry(mode, blob)
     unmerged_files = {
-        path: Unmerged(prefix + path, versions.get("1"), versions.get("2"), versions.get("3"))
+        path: UnmergedPath(prefix + path, versions.get("1"), versions.get("2"), versions.get("3"))
         for path, versions in stages.items()
     }
     return merged, unmerged_files
 
 
-def _find_edited(vault: Vault, path: str, unmerged: Unmerged) -> File:
+def _find_edited(vault: Vault, path: str, unmerged: UnmergedPath) -> File:
     """Return a person's version of a file in conflict, None if it is unedited."""
     try:
         data = read_file(vault.root, PurePosixPath(path))

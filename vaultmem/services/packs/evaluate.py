@@ -51,7 +51,7 @@ class FirstBad(NamedTuple):
     untested: int
 
 
-class Bisected(NamedTuple):
+class BisectResult(NamedTuple):
     """The result of a search (see `FirstBad`), and its steps."""
 
     first_bad: tuple[str, ...]
@@ -85,7 +85,7 @@ def judge_vault(vault: Vault, expected: Expectation) -> list[str]:
 
 def bisect_history(
     vault: Vault, good: str, bad: str, expected: Expectation, on_step: OnStep | None = None
-) -> Bisected:
+) -> BisectResult:
     """Find the first commit at which the pack is not as expected, without a checkout.
 
     Raises:
@@ -106,7 +106,7 @@ def bisect_history(
             step, steps_left = next(search)
         except StopIteration as end:
             report()
-            return Bisected(end.value.commits, tuple(steps), end.value.untested)
+            return BisectResult(end.value.commits, tuple(steps), end.value.untested)
         steps.append(step)
         pending_steps.append((step, steps_left))
         if len(steps) > 2:
@@ -193,7 +193,7 @@ SETTINGS = (
 _MODELS = ("semantic", "rerank")
 
 
-class AskEvaluation(NamedTuple):
+class EvaluationOptions(NamedTuple):
     """Options of an evaluation: the first `depth` notes, and packs of these budgets (tokens).
 
     `comparison_ref` is a branch, tag, commit or date, and `settings` are as in `override`. With
@@ -206,7 +206,7 @@ class AskEvaluation(NamedTuple):
     settings: tuple[str, ...] = ()
 
 
-class Judged(NamedTuple):
+class JudgedQuestion(NamedTuple):
     """The result for one question: the retrieved notes, best first, and the shares of its evidence.
 
     `places` are the ranks of its expected notes, 0 if not retrieved. `states` are their states, ""
@@ -236,7 +236,7 @@ class Run(NamedTuple):
     at: str
     commit: str
     settings: tuple[str, ...]
-    judged: list[Judged]
+    judged: list[JudgedQuestion]
     figures: list[Figure]
     problem_summary: str
 
@@ -249,14 +249,14 @@ class Evaluation(NamedTuple):
     """
 
     questions: list[Question]
-    options: AskEvaluation
+    options: EvaluationOptions
     runs: list[Run]
     difference: list[Figure]
     omitted_note: str
 
 
 def evaluate(
-    vault: Vault, file: Path, options: AskEvaluation, progress: TellProgress | None = None
+    vault: Vault, file: Path, options: EvaluationOptions, progress: TellProgress | None = None
 ) -> Evaluation:
     """Ask all questions of a file, and judge the answers by the expected notes.
 
@@ -338,13 +338,13 @@ def _resolve(views: _Views, questions: Sequence[Question], name: str) -> list[Qu
 def _run(
     views: _Views,
     questions: Sequence[Question],
-    options: AskEvaluation,
+    options: EvaluationOptions,
     step_progress: Callable[[int, int], None] | None,
     start: int,
     total: int,
 ) -> Run:
     """Ask all questions with one ref and settings; `start` of `total` were asked already."""
-    judged_questions: list[Judged] = []
+    judged_questions: list[JudgedQuestion] = []
     problems: list[str] = []
     for number, question in enumerate(questions, start + 1):
         at = question.at or options.comparison_ref
@@ -388,14 +388,14 @@ def _judge(
     answer: QueryResult,
     packs: Sequence[PackAnswer],
     depth: int,
-) -> Judged:
+) -> JudgedQuestion:
     found_paths = tuple(dict.fromkeys(hit.record.path for hit in answer.hits))[:depth]
     paths = [address.partition("#")[0] for address in question.notes]
     places = tuple(found_paths.index(path) + 1 if path in found_paths else 0 for path in paths)
     expected_paths = list(dict.fromkeys(paths))
     evidence = len(question.texts or question.notes)
     missing_counts = [len(judge_pack(each.pack, _expect(question))) for each in packs]
-    return Judged(
+    return JudgedQuestion(
         found=found_paths,
         places=places,
         states=states,
@@ -426,7 +426,7 @@ def _names_model(setting: str) -> bool:
     return name in _MODELS and value != "off"
 
 
-def _check(vault: Vault, options: AskEvaluation) -> None:
+def _check(vault: Vault, options: EvaluationOptions) -> None:
     """Reject settings that vaultmem.yaml cannot have, and those that change no answer."""
     override(vault.config, options.settings)
     if options.depth < 1:

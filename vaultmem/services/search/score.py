@@ -70,7 +70,7 @@ class Depth(NamedTuple):
     read: float = 0.0
 
 
-class Ranked(NamedTuple):
+class RankedSections(NamedTuple):
     """A ranking, and the sections of its rows as document and ordinal.
 
     `groups` are positions in the ranking: the shown section, then further sections of its note.
@@ -90,7 +90,7 @@ def rank_sections(
     statistics: Statistics,
     depth: Depth,
     dense: Scorer | None,
-) -> Ranked:
+) -> RankedSections:
     """Return the best sections, grouped by note if `depth.by_note`."""
     query = query._replace(limit=max(query.limit, depth.sections))
     while True:
@@ -111,7 +111,7 @@ def widen_query(query: RecallQuery) -> RecallQuery:
     return query._replace(limit=min(4 * max(query.limit, WEIGHTS.read), MAX_SEARCHED_SECTIONS))
 
 
-def _keep_best_row(ranked: Ranked) -> Ranked:
+def _keep_best_row(ranked: RankedSections) -> RankedSections:
     """Return a ranking with the best row of each section: a compacted note has several in one."""
     if len(set(ranked.sections)) == len(ranked.sections):
         return ranked
@@ -147,7 +147,7 @@ def _rank_once(
     statistics: Statistics,
     depth: Depth,
     dense: Scorer | None,
-) -> Ranked:
+) -> RankedSections:
     """Return the best sections, ungrouped, best first."""
     import numpy as np
 
@@ -160,7 +160,7 @@ def _rank_once(
         best = best[total[best] >= depth.least]
         if not len(best) and dense is None:
             empty = rules.Ranking(best, *[np.zeros(0)] * 7)
-            return Ranked(empty, [], [], shares, 0.0)
+            return RankedSections(empty, [], [], shares, 0.0)
     rows = best[: rules.count_read(query.limit)]
     rows = rows[total[rows] >= depth.read] if depth.read else rows
     named_rows, _ = snapshot.term(mark_name(query.text[:_LONGEST_NAME]))
@@ -189,7 +189,7 @@ def _rank_once(
     ranking = rules.apply_decay(ranking, eligible.recency, share, 0.0 if dense else depth.best)
     ranking = rules.order_rows(ranking, eligible, snapshot.column("ordinal"))
     columns = (snapshot.column(name)[ranking.rows].tolist() for name in ("document", "ordinal"))
-    return Ranked(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))
+    return RankedSections(ranking, [*zip(*columns, strict=True)], [], shares, sum(idf))
 
 
 def _score_terms(

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from vaultmem.core.search.eligible import Spellings
     from vaultmem.core.search.ranking import TermShare
-    from vaultmem.services.search.score import Ranked
+    from vaultmem.services.search.score import RankedSections
     from vaultmem.storage.index.snapshot import Snapshot
 
 #: The sections whose text a query of stop words reads.
@@ -131,7 +131,7 @@ def score_words(vault: Vault, query: RecallQuery, statistics: Statistics) -> lis
     return scores
 
 
-class SearchOfMany:
+class MultiVaultSearch:
     """Searches vaults one after another; hits that cannot be in the result are not read.
 
     Such hits score below `floor`.
@@ -261,7 +261,7 @@ _KEPT_PLACES = 4_096
 
 def make_hits(
     scope: SearchScope,
-    ranked: Ranked,
+    ranked: RankedSections,
     groups: Sequence[Sequence[int]],
     limit: int,
     words: Mapping[str, str],

@@ -12,7 +12,7 @@ from vaultmem.core.search.query import Hit, NoteKey, RecallQuery, Statistics, ad
 from vaultmem.errors import ArgumentError, VaultError
 from vaultmem.services.search.rerank import RerankInfo
 from vaultmem.services.search.score import Depth, Scorer
-from vaultmem.services.search.search import SearchOfMany, count, score_words
+from vaultmem.services.search.search import MultiVaultSearch, count, score_words
 from vaultmem.services.views.resolve_names import choose_note_paths
 from vaultmem.services.views.update_index import read_healed, sync_once
 from vaultmem.vault import Vault
@@ -111,7 +111,7 @@ class VaultSet:
         self, query: RecallQuery, statistics: Statistics, depth: Depth, dense: Scorer | None = None
     ) -> list[tuple[str, list[Hit]]]:
         """Return the best hits of each vault, as `search.search` does."""
-        search = SearchOfMany(query, statistics, depth, dense)
+        search = MultiVaultSearch(query, statistics, depth, dense)
         return [(name, search(vault)) for name, vault in self.vaults.items()]
 
     def run(

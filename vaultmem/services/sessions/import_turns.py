@@ -72,7 +72,7 @@ _BATCH = 2 * 1024 * 1024
 
 
 @dataclass
-class Imported:
+class TurnImport:
     """Result of an import: turns added, broken lines skipped, bytes read so far."""
 
     session: str
@@ -82,7 +82,7 @@ class Imported:
     ended: str = ""
 
 
-def import_turns(vault: Vault, session: str, file: Path) -> Imported:
+def import_turns(vault: Vault, session: str, file: Path) -> TurnImport:
     """Add the new turns of an agent's transcript to a session.
 
     The transcript summary (`read_record`) is updated too. An incomplete last line is left for the
@@ -91,7 +91,7 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     Raises:
         NoteNotFoundError: there is no such session, or no such file.
     """
-    result, source = Imported(session), read_source(file)
+    result, source = TurnImport(session), read_source(file)
     while _import_batch(vault, file, source, result):
         pass
     if result.turns:
@@ -100,7 +100,7 @@ def import_turns(vault: Vault, session: str, file: Path) -> Imported:
     return result
 
 
-def import_again(vault: Vault, session: str, file: Path) -> Imported:
+def import_again(vault: Vault, session: str, file: Path) -> TurnImport:
     """Replace a session's turns by those of an agent's transcript.
 
     This adds turns that an earlier version could not read, without duplicates.
@@ -113,7 +113,7 @@ def import_again(vault: Vault, session: str, file: Path) -> Imported:
     with vault.lock():
         end = int(vault.state.get(key) or 0) or file.stat().st_size
         times = {
-            turn.at for turn in _read_turns(file, source, Imported(""), TranscriptRecord(), end)
+            turn.at for turn in _read_turns(file, source, TurnImport(""), TranscriptRecord(), end)
         }
         lines = open_transcripts(vault).read(session)
         others = {n for n, turn in join_turns(lines) if turn.at not in times}
@@ -122,7 +122,7 @@ def import_again(vault: Vault, session: str, file: Path) -> Imported:
                 f"{session}: {pluralize(len(others), 'turn')} of it are not in {file}; "
                 "nothing was changed"
             )
-        result, record = Imported(session), TranscriptRecord()
+        result, record = TurnImport(session), TranscriptRecord()
         replace_turns(vault, session, _read_turns(file, source, result, record, end))
         with vault.state.transaction():
             vault.state.put(key, str(result.offset))
@@ -165,7 +165,7 @@ def _record_key(session: str) -> str:
     return f"record {session}"
 
 
-def _import_batch(vault: Vault, file: Path, source: TranscriptSource, result: Imported) -> bool:
+def _import_batch(vault: Vault, file: Path, source: TranscriptSource, result: TurnImport) -> bool:
     """Import the next part of a transcript; return whether there may be more."""
     key = _transcript_key(result.session, file)
     with vault.lock():
@@ -197,7 +197,7 @@ def identify_transcript(file: Path) -> TranscriptSource:
 
 def find_first_turn(file: Path, source: TranscriptSource) -> TranscriptEvent | None:
     """Return the first event of a transcript's own session that is a turn, or None."""
-    events = _read_events(file, source, Imported(""), file.stat().st_size)
+    events = _read_events(file, source, TurnImport(""), file.stat().st_size)
     return next((each for each in events if describe_turn(each)), None)
 
 
@@ -218,7 +218,7 @@ def read_source(file: Path) -> TranscriptSource:
 
 
 def _read_turns(
-    file: Path, source: TranscriptSource, result: Imported, record: TranscriptRecord, end: int
+    file: Path, source: TranscriptSource, result: TurnImport, record: TranscriptRecord, end: int
 ) -> Iterator[Turn]:
     for event, files in _join_files(_read_events(file, source, result, end)):
         add_event(record, event)
@@ -256,7 +256,7 @@ def _join_files(
 
 
 def _read_events(
-    file: Path, source: TranscriptSource, result: Imported, end: int
+    file: Path, source: TranscriptSource, result: TurnImport, end: int
 ) -> Iterator[TranscriptEvent]:
     """Yield a transcript's events from `result.offset` to `end`, each message once."""
     keys = set[int]()

@@ -25,7 +25,7 @@ from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.packs.receipt import read_plain
 from vaultmem.core.search.terms import term_sequence
 from vaultmem.core.sessions.session import FOLDER, plain_id
-from vaultmem.core.similarity.compare import KnownText, Likeness, compare_texts, is_brief
+from vaultmem.core.similarity.compare import KnownText, TextSimilarity, compare_texts, is_brief
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.text.blob import blob_id
 from vaultmem.core.text.line_diff import match_lines, split_bytes
@@ -52,7 +52,7 @@ _DENIAL_KINDS = frozenset({"negation", "limit", "modality", "quantifier", "updat
 _MARK = re.compile(r"(?:[-*+>#]+|\d{1,9}[.)])\s+")
 
 
-class SpreadHow(StrEnum):
+class SpreadKind(StrEnum):
     """How a note of another session uses what the session was shown."""
 
     REPEATS = "repeats"
@@ -79,7 +79,7 @@ class Reader(NamedTuple):
     vault: str = ""
 
 
-class Writing(NamedTuple):
+class LaterNote(NamedTuple):
     """A note that a reader wrote after it was shown a statement.
 
     `commit` contains the note, or is None. `branches` are those that contain the commit. `source`
@@ -92,7 +92,7 @@ class Writing(NamedTuple):
     path: str
     commit: Commit | None
     branches: tuple[str, ...]
-    relation: SpreadHow
+    relation: SpreadKind
     source: str
 
 
@@ -105,16 +105,16 @@ class Spread(NamedTuple):
     target: str
     sources: tuple[str, ...]
     readers: tuple[Reader, ...]
-    writings: tuple[Writing, ...]
+    writings: tuple[LaterNote, ...]
     skipped: tuple[str, ...] = ()
 
     @property
-    def reached(self) -> tuple[Writing, ...]:
+    def reached(self) -> tuple[LaterNote, ...]:
         """The writings that repeat, cite or confirm a statement."""
         return tuple(each for each in self.writings if each.relation)
 
 
-class Written(NamedTuple):
+class AuthorChange(NamedTuple):
     """One author's change of a note: the note after it, and the added lines.
 
     `before` is the earlier note, None for a new one. `at` is in seconds since the epoch, infinite
@@ -169,7 +169,7 @@ class VaultWrites:
         changes = walk_present(self.vault, self._moved)
         return {(commit.commit, each.path): present_path for commit, each, present_path in changes}
 
-    def find_now(self, written: Written) -> str:
+    def find_now(self, written: AuthorChange) -> str:
         """Return the note's current path on the checked-out branch, or ""."""
         commit = written.commit
         return self._present.get((commit.commit, written.path), "") if commit else written.path
@@ -178,7 +178,7 @@ class VaultWrites:
         """Return the current path of the last note that a commit had at a path, or ""."""
         return next((now for (_, old), now in self._present.items() if old == path), "")
 
-    def list_written(self, is_author: IsAuthor, commit: str = "") -> Iterator[Written]:
+    def list_written(self, is_author: IsAuthor, commit: str = "") -> Iterator[AuthorChange]:
         """Yield the changes of authors that match, oldest first, optionally of one commit only."""
         for each, changes in reversed(self.commits):
             writers = [(each.agent, each.session), *((w.agent, w.session) for w in each.wrote)]
@@ -192,7 +192,7 @@ class VaultWrites:
 
     def _read_commit(
         self, commit: Commit, changes: Iterable[FileChange], is_author: IsAuthor
-    ) -> Iterator[Written]:
+    ) -> Iterator[AuthorChange]:
         objects, prefix = self.vault.history.objects, self.vault.history.prefix
         for each in changes:
             if each.blob and each.is_regular and is_note_name(each.path):
@@ -202,7 +202,7 @@ class VaultWrites:
                 writers = [find(number)[1:3] for number in range(1, len(split_bytes(data)) + 1)]
                 yield from self._split(commit, each.path, before, data, writers, is_author)
 
-    def _read_pending(self, path: str, data: bytes, is_author: IsAuthor) -> Iterator[Written]:
+    def _read_pending(self, path: str, data: bytes, is_author: IsAuthor) -> Iterator[AuthorChange]:
         vault = self.vault
         head = HeadTree(vault.state).entries([path]).get(path)
         before = [vault.history.objects.read(head.blob)[1]] if head else []
@@ -217,7 +217,7 @@ class VaultWrites:
         data: bytes,
         writers: Sequence[tuple[str, str]],
         is_author: IsAuthor,
-    ) -> Iterator[Written]:
+    ) -> Iterator[AuthorChange]:
         """Yield a note's change once for each matching author of its new lines."""
         try:
             note, *old = (parse_note(PurePosixPath(path), each) for each in (data, *before))
@@ -236,7 +236,9 @@ class VaultWrites:
         for writer, own in lines_by_writer.items():
             if is_author(*writer, at):
                 old_note = old[0] if old else None
-                yield Written(self.name, commit, path, *writer, at, old_note, note, "\n".join(own))
+                yield AuthorChange(
+                    self.name, commit, path, *writer, at, old_note, note, "\n".join(own)
+                )
 
 
 def find_spread(vaults: Sequence[Vault], target: str) -> Spread:
@@ -274,7 +276,7 @@ class _Search:
         self._writes = writes
         self._created: dict[tuple[str, str], tuple[str, str]] = {}
         self._readers: dict[tuple[str, str], Reader] = {}
-        self._writings: dict[tuple[str, str, str, str], Writing] = {}
+        self._writings: dict[tuple[str, str, str, str], LaterNote] = {}
 
     def choose_target(self, target: str) -> tuple[str, IsAuthor]:
         """Add the statements of a session, note or commit; return its label and an author filter.
@@ -316,11 +318,11 @@ class _Search:
             self._add_written(each)
         return f"commit {commit[:7]}", lambda *_: False
 
-    def _add_written(self, written: Written) -> None:
+    def _add_written(self, written: AuthorChange) -> None:
         self._add_created(written)
         self._add_text(written.added, written.note.title, written.path)
 
-    def _add_created(self, written: Written) -> None:
+    def _add_created(self, written: AuthorChange) -> None:
         if not written.before:
             author, writes = (written.agent, written.session), self._writes[written.vault]
             self._created.setdefault((written.vault, written.path), author)
@@ -376,7 +378,7 @@ class _Search:
         reader = self._readers.get((agent, session))
         return reader is not None and at >= int(reader.at)
 
-    def _judge(self, writes: VaultWrites, written: Written) -> None:
+    def _judge(self, writes: VaultWrites, written: AuthorChange) -> None:
         """Record a reader's writing, unless the note is older than the reading."""
         reader = self._readers[written.agent, written.session]
         created = 0.0 if written.before else read_timestamp(written.note.created)
@@ -387,12 +389,12 @@ class _Search:
         if writing is not None and writing.relation:
             return
         method, source = self._compare(writes, written)
-        self._writings[key] = Writing(
+        self._writings[key] = LaterNote(
             *(written.agent, written.session, written.vault, written.path, written.commit),
             *((), method, source),
         )
 
-    def _compare(self, writes: VaultWrites, written: Written) -> tuple[SpreadHow, str]:
+    def _compare(self, writes: VaultWrites, written: AuthorChange) -> tuple[SpreadKind, str]:
         """Return how a text uses the statements, and the source note."""
         note, is_denied, source = written.note, False, ""
         for sentence in split_sentences(written.added):
@@ -407,13 +409,13 @@ class _Search:
                     self._add_wording(sentence)
         if source:
             self._add_created(written)
-            return SpreadHow.REPEATS, source
+            return SpreadKind.REPEATS, source
         if (written.vault, written.path) in self._created and _is_confirmed(written):
-            return SpreadHow.CONFIRMS, written.path
+            return SpreadKind.CONFIRMS, written.path
         citation = "" if is_denied else self._find_cited(writes, written)
-        return (SpreadHow.CITES, citation) if citation else (SpreadHow.NEITHER, "")
+        return (SpreadKind.CITES, citation) if citation else (SpreadKind.NEITHER, "")
 
-    def _find_cited(self, writes: VaultWrites, written: Written) -> str:
+    def _find_cited(self, writes: VaultWrites, written: AuthorChange) -> str:
         """Return a note with a statement, by another author, to which a new link leads, or ""."""
         old = _list_targets(writes, written.before, written.path)
         for target in _list_targets(writes, written.note, written.path) - old:
@@ -442,7 +444,7 @@ def _list_terms(*texts: str) -> frozenset[str]:
     return frozenset(term_sequence("\n".join(texts)))
 
 
-def _is_repeated(likeness: Likeness) -> bool:
+def _is_repeated(likeness: TextSimilarity) -> bool:
     """Return whether a text repeats a statement in any wording, and denies no part of it."""
     return likeness.similarity >= _MIN_REPEAT_SIMILARITY and all(
         each.kind == "wording" or not (each.ours or each.kind in _DENIAL_KINDS)
@@ -450,7 +452,7 @@ def _is_repeated(likeness: Likeness) -> bool:
     )
 
 
-def _is_confirmed(written: Written) -> bool:
+def _is_confirmed(written: AuthorChange) -> bool:
     """Return whether the change adds a confirmation."""
     old_items = list_items(written.before, "confirmed_by") if written.before else ()
     return not {*list_items(written.note, "confirmed_by")} <= {*old_items}

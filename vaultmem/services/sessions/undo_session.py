@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from vaultmem.core.lifecycle import NoteState
 from vaultmem.core.merging.merge_note import merge_texts
-from vaultmem.core.merging.text import Reverted, revert_lines
+from vaultmem.core.merging.text import RevertedText, revert_lines
 from vaultmem.core.notes.changes import FileChange
 from vaultmem.core.notes.edit_properties import remove_property, set_property
 from vaultmem.core.notes.encoding import decode_text
@@ -30,12 +30,12 @@ from vaultmem.services.changes.ownership import PendingFiles, find_pending
 from vaultmem.services.changes.write import reject_freeing, replace_text, write
 from vaultmem.services.history.restore_note import blob_now, check_leaks
 from vaultmem.services.lifecycle.transition import acting_party, check_branch, set_state
-from vaultmem.services.sessions.spread import Writing, find_spread
+from vaultmem.services.sessions.spread import LaterNote, find_spread
 from vaultmem.services.views.follow_renames import walk_present
 from vaultmem.storage.git.checkout import HeadTree
 from vaultmem.storage.git.commit_draft import TreeEntry
 from vaultmem.storage.git.log import Commit
-from vaultmem.storage.git.vault_history import Wrote
+from vaultmem.storage.git.vault_history import AgentLines
 from vaultmem.storage.session_table import ActiveSessions
 from vaultmem.vault import Vault
 
@@ -150,7 +150,7 @@ class _Undo:
             self._try(path, partial(self._revert, path)) for path in sorted(self._edits.by_path)
         ]
 
-    def quarantine_reached(self, writings: Iterable[Writing]) -> list[UndoneNote]:
+    def quarantine_reached(self, writings: Iterable[LaterNote]) -> list[UndoneNote]:
         """Quarantine notes in which other sessions repeat or cite this one; return the actions."""
         notes_by_path: dict[str, UndoneNote] = {}
         for each in writings:
@@ -297,7 +297,7 @@ class _Edits:
             else:
                 self._later.setdefault(present_path, {})[commit.shown] = None
 
-    def _is_by(self, change: Commit | Wrote, path: str) -> bool:
+    def _is_by(self, change: Commit | AgentLines, path: str) -> bool:
         """Return whether the session wrote the commit, or this file in another author's commit."""
         is_file = isinstance(change, Commit) or change.path == self._prefix + path
         return change.session == self._session and is_file
@@ -311,7 +311,7 @@ class _Edits:
         return _Edit(old, new)
 
 
-def _leave_out(old: bytes, new: bytes, wrote: Wrote) -> bytes:
+def _leave_out(old: bytes, new: bytes, wrote: AgentLines) -> bytes:
     """Return a commit's version of a file, without the new lines of this agent."""
     matches = match_lines(split_bytes(old), split_bytes(new))
     kept_lines = {place + at + 1 for _, place, length in matches for at in range(length)}
@@ -319,7 +319,7 @@ def _leave_out(old: bytes, new: bytes, wrote: Wrote) -> bytes:
     return b"\n".join(line for n, line in lines if n in kept_lines or not wrote.has_line(n))
 
 
-def _revert_text(note: Note, edits: Sequence[_Edit]) -> Reverted:
+def _revert_text(note: Note, edits: Sequence[_Edit]) -> RevertedText:
     """Return a note's text without these edits, newest first; "" if nothing is left."""
     text, changed_count, lost_lines = note.text, 0, list[str]()
     for edit in edits:
@@ -335,11 +335,11 @@ def _revert_text(note: Note, edits: Sequence[_Edit]) -> Reverted:
         if not edit.is_new:
             head = merge_texts(str(note.path), new_head, head, old_head).text
         elif not result.text.strip():
-            return Reverted("", changed_count, tuple(lost_lines))
+            return RevertedText("", changed_count, tuple(lost_lines))
         else:
             head = _drop_properties(head, parse_note(note.path, edit.after or b""))
         text = head + result.text
-    return Reverted(text, changed_count, tuple(lost_lines))
+    return RevertedText(text, changed_count, tuple(lost_lines))
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -370,7 +370,7 @@ def _has_others_properties(note: Note, after: bytes) -> bool:
     )
 
 
-def _describe(reverted: Reverted) -> list[str]:
+def _describe(reverted: RevertedText) -> list[str]:
     phrases = [f"{pluralize(reverted.changed, 'line')} changed since"] if reverted.changed else []
     lost_count = len(reverted.lost)
     return (

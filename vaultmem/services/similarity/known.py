@@ -17,7 +17,7 @@ from vaultmem.core.similarity.compare import (
     MAX_TEXT,
     Difference,
     KnownText,
-    Likeness,
+    TextSimilarity,
     compare_texts,
     is_brief,
 )
@@ -51,7 +51,7 @@ _MIN_DUPLICATE_SIMILARITY, _MIN_STATED_SHARE = 0.75, 0.95
 _MAX_SIMILAR_NOTES = 3
 
 
-class Known(NamedTuple):
+class KnownNotes(NamedTuple):
     """Notes that match a memory: the one that states the same and can absorb it, and similar ones.
 
     `quarantined` are notes that were quarantined since they were indexed.
@@ -67,7 +67,7 @@ def ask_memory(memory: Memory) -> SimilarityQuery:
     return SimilarityQuery(memory.text, memory.title, memory.context)
 
 
-def find_known(vault: Vault, new: Memory, state: NoteState) -> Known:
+def find_known(vault: Vault, new: Memory, state: NoteState) -> KnownNotes:
     """Return the known notes for a memory in a state; index a new vault first.
 
     Notes of other projects neither absorb it nor count as similar: they are not visible there, and
@@ -83,12 +83,12 @@ def find_known(vault: Vault, new: Memory, state: NoteState) -> Known:
     ]
     for each in visible_notes:
         if each.is_same and _may_take(vault, each.note, new, state):
-            return Known(
+            return KnownNotes(
                 each,
                 tuple(other for other in visible_notes if other is not each)[:_MAX_SIMILAR_NOTES],
                 quarantined_notes,
             )
-    return Known(
+    return KnownNotes(
         None,
         tuple(add_updated(vault, ask_memory(new), visible_notes)[:_MAX_SIMILAR_NOTES]),
         quarantined_notes,
@@ -124,7 +124,9 @@ def _read_copy(vault: Vault, record: NoteRecord, query: SimilarityQuery) -> Simi
     if note is None:
         return None
     is_copy = states_same(query.text, note.visible_body)
-    return SimilarNote(record, note, note.sections[0], Likeness(1.0), True) if is_copy else None
+    return (
+        SimilarNote(record, note, note.sections[0], TextSimilarity(1.0), True) if is_copy else None
+    )
 
 
 def _fill_index(vault: Vault) -> None:
@@ -141,7 +143,7 @@ def _is_nearly_same(query: SimilarityQuery, similar: SimilarNote) -> bool:
     return not is_brief(section_text) and _is_same_but_for_words(containment)
 
 
-def _is_same_but_for_words(likeness: Likeness) -> bool:
+def _is_same_but_for_words(likeness: TextSimilarity) -> bool:
     only_words = all(each.kind in {"word", "wording"} for each in likeness.differences)
     return only_words and likeness.similarity >= _MIN_DUPLICATE_SIMILARITY
 

@@ -10,13 +10,13 @@ from vaultmem.core.curation.compaction import Fidelity, read_fidelity
 from vaultmem.core.lifecycle import NoteKind, NoteState
 from vaultmem.core.notes.note import Note, UnreadableNoteError, parse_note
 from vaultmem.core.notes.record import NoteRecord
-from vaultmem.core.similarity.compare import MAX_TEXT, Likeness
+from vaultmem.core.similarity.compare import MAX_TEXT, TextSimilarity
 from vaultmem.core.similarity.statement import split_sentences
 from vaultmem.core.text.paths import PINNED_FILES, note_context
 from vaultmem.errors import NoteNotFoundError
 from vaultmem.services.search.link_walk import LinkGraph
 from vaultmem.services.similarity.similar import (
-    Kept,
+    SimilarityCache,
     SimilarityQuery,
     SimilarNote,
     cache_readings,
@@ -51,7 +51,7 @@ class Pair(NamedTuple):
 
     ours: Note
     theirs: Note
-    likeness: Likeness
+    likeness: TextSimilarity
 
     @property
     def names(self) -> frozenset[str]:
@@ -202,12 +202,12 @@ def is_counted(record: NoteRecord) -> bool:
     )
 
 
-def is_nearly_said(likeness: Likeness) -> bool:
+def is_nearly_said(likeness: TextSimilarity) -> bool:
     """Return whether a note states nearly the same as another: no difference is known."""
     return likeness.is_said(_MIN_DUPLICATE_SIMILARITY)
 
 
-def _find_like(vault: Vault, note: Note, readings: Kept) -> Iterator[SimilarNote]:
+def _find_like(vault: Vault, note: Note, readings: SimilarityCache) -> Iterator[SimilarNote]:
     for similar in find_similar(vault, ask_note(note), readings=readings):
         if is_counted(similar.record) and similar.note.state in _STATES and _is_full(similar.note):
             yield similar
@@ -229,7 +229,7 @@ def _find_copies(vault: Vault, records: Iterable[NoteRecord]) -> Iterator[Pair]:
         for ours in notes:
             for theirs in notes:
                 if ours.path != theirs.path and says_same(ours, ask_note(theirs)):
-                    yield Pair(ours, theirs, Likeness(1.0))
+                    yield Pair(ours, theirs, TextSimilarity(1.0))
 
 
 def read_whole(vault: Vault, path: str) -> Note | None:

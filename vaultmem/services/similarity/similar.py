@@ -12,11 +12,11 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.notes.record import NoteRecord
 from vaultmem.core.notes.sections import Section
 from vaultmem.core.search.terms import term_sequence
-from vaultmem.core.similarity.canonical import Titled, state_same
+from vaultmem.core.similarity.canonical import TitledText, state_same
 from vaultmem.core.similarity.compare import (
     MAX_TEXT,
     KnownText,
-    Likeness,
+    TextSimilarity,
     Weigh,
     compare_texts,
     compare_titled,
@@ -51,7 +51,7 @@ class SimilarNote(NamedTuple):
     record: NoteRecord
     note: Note
     section: Section
-    likeness: Likeness
+    likeness: TextSimilarity
     is_same: bool = False
 
     @property
@@ -74,16 +74,16 @@ class SimilarityQuery(NamedTuple):
     path: str = ""
 
 
-class Kept(NamedTuple):
+class SimilarityCache(NamedTuple):
     """The cache of a repeated caller: a function that reads notes, and counts of terms."""
 
     find_note: Callable[[str], Note | None]
     counts: dict[str, int]
 
 
-def cache_readings(vault: Vault) -> Kept:
+def cache_readings(vault: Vault) -> SimilarityCache:
     """Return a cache for a caller that asks for similar notes repeatedly."""
-    return Kept(lru_cache(_KEPT_NOTES)(partial(find_note, vault)), {})
+    return SimilarityCache(lru_cache(_KEPT_NOTES)(partial(find_note, vault)), {})
 
 
 @retries_after_rebuild
@@ -93,7 +93,7 @@ def find_similar(
     least: float | None = None,
     *,
     quarantined: Mapping[int, NoteRecord] | None = None,
-    readings: Kept | None = None,
+    readings: SimilarityCache | None = None,
 ) -> list[SimilarNote]:
     """Return the notes similar to the text, those that state the same first.
 
@@ -105,7 +105,7 @@ def find_similar(
     if len(query.text) > MAX_TEXT:
         return []
     least = vault.config.related_threshold if least is None else least
-    readings = readings or Kept(partial(find_note, vault), {})
+    readings = readings or SimilarityCache(partial(find_note, vault), {})
     terms = term_sequence(f"{query.title}\n{query.text}")
     limit = SECTIONS if quarantined is None else ALL_SECTIONS
     sharing = find_sharing(vault.index.snapshot(), terms, limit, readings.counts)
@@ -137,8 +137,10 @@ def read_asked(vault: Vault, text: str) -> SimilarityQuery:
 
 def says_same(note: Note, query: SimilarityQuery) -> bool:
     """Return whether a note and a text state exactly the same."""
-    note_text = Titled(note.visible_body, note.title, note.path.stem)
-    return state_same(Titled(query.text, query.title, PurePosixPath(query.path).stem), note_text)
+    note_text = TitledText(note.visible_body, note.title, note.path.stem)
+    return state_same(
+        TitledText(query.text, query.title, PurePosixPath(query.path).stem), note_text
+    )
 
 
 def _rank(similar: SimilarNote) -> tuple[bool, bool, float, bool, int, str]:
@@ -147,7 +149,7 @@ def _rank(similar: SimilarNote) -> tuple[bool, bool, float, bool, int, str]:
     return (not similar.is_same, *_better(similar.likeness), *tie)
 
 
-def _better(likeness: Likeness) -> tuple[bool, float]:
+def _better(likeness: TextSimilarity) -> tuple[bool, float]:
     return bool(likeness.differences), -round(likeness.similarity, 6)
 
 

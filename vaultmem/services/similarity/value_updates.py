@@ -13,7 +13,7 @@ from vaultmem.core.similarity.compare import (
     MAX_TEXT,
     Difference,
     KnownText,
-    Likeness,
+    TextSimilarity,
     compare_texts,
 )
 from vaultmem.core.similarity.facts import Fact, list_keys, list_related, read_facts
@@ -51,7 +51,7 @@ class NoteUpdate(NamedTuple):
         return f"{self.update.kind}: {self.update.before}, now {self.update.after or 'no longer'}"
 
     @property
-    def likeness(self) -> Likeness:
+    def likeness(self) -> TextSimilarity:
         """The similarity of the newer note to the older one, and their differences."""
         return _measure_update(self.update, self.update.new)
 
@@ -207,11 +207,11 @@ def _as_similar(
     return SimilarNote(record, note, section, likeness)
 
 
-def _measure_update(update: ValueUpdate, text: str) -> Likeness:
+def _measure_update(update: ValueUpdate, text: str) -> TextSimilarity:
     """Return the similarity of a text to the older sentence, and the update as the difference."""
     differs = Difference("update", update.after or "no longer", update.before)
     similarity = compare_texts(text, KnownText(update.old)).similarity
-    return Likeness(similarity, differences=(differs,), nearest=update.old)
+    return TextSimilarity(similarity, differences=(differs,), nearest=update.old)
 
 
 def _holds_values(record: NoteRecord, note: Note) -> bool:

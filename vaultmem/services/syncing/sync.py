@@ -57,8 +57,8 @@ from vaultmem.services.views.open_view import find_branch
 from vaultmem.storage.git.checkout import find_differences
 from vaultmem.storage.git.machine_refs import find_replaced
 from vaultmem.storage.git.remote import (
-    Pushed,
     PushOutcome,
+    PushResult,
     RemoteError,
     add_remote,
     fetch,
@@ -308,7 +308,7 @@ class _Sync:
             result = branch_result._replace(refs={**result.refs, **branch_result.refs})
         is_away = result.trouble in {RemoteError.OFFLINE, RemoteError.MISSING}
         if result.trouble and not refs_to_push and not is_away:  # Only usage data was rejected.
-            result = Pushed(dict.fromkeys(evidence, (PushOutcome.REFUSED, result.message)))
+            result = PushResult(dict.fromkeys(evidence, (PushOutcome.REFUSED, result.message)))
         if result.trouble:  # It worked for the fetch.
             self._end(SyncOutcome.OFFLINE if is_away else SyncOutcome.REFUSED, result.message)
             return True
@@ -345,9 +345,9 @@ class _Sync:
                     history.git.run("update-ref", "-d", tracking_ref)
             history.git.run("update-ref", "-d", each.mark)
 
-    def _push_refs(self, refs: dict[str, str]) -> Pushed:
+    def _push_refs(self, refs: dict[str, str]) -> PushResult:
         specs = [f"{commit}:{ref}" for ref, commit in refs.items()]
-        return push(self._vault.history, self._place.remote, specs) if specs else Pushed()
+        return push(self._vault.history, self._place.remote, specs) if specs else PushResult()
 
     def _publish(self) -> dict[str, str]:
         """Return this machine's usage ref and commit, if the remote lacks it.
@@ -362,7 +362,7 @@ class _Sync:
         name, commit = self._evidence
         return {name: commit} if commit and commit != self.known.evidence else {}
 
-    def _learn_evidence(self, result: Pushed) -> None:
+    def _learn_evidence(self, result: PushResult) -> None:
         name, commit = self._evidence
         if not commit:
             return
@@ -432,7 +432,8 @@ class _Sync:
 def _fetch_branch(vault: Vault, place: SyncTarget, last_sync: LastSync) -> tuple[str, float]:
     """Fetch the branch, proposals, and other machines' usage data.
 
-    Return why the remote was not reached, "" if it was; and a hub token's expiry, as in `Fetched`.
+    Return why the remote was not reached, "" if it was; and a hub token's expiry, as in
+    `FetchResult`.
 
     Raises:
         VaultError: it cannot be used at all.

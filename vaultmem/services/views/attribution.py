@@ -18,13 +18,13 @@ from vaultmem.core.text.line_diff import match_lines, split_bytes
 from vaultmem.errors import NoteNotFoundError, VaultError
 from vaultmem.storage.files import read_known
 from vaultmem.storage.git.head import common_folder
-from vaultmem.storage.git.introduced import Brought, find_brought
+from vaultmem.storage.git.introduced import IntroducedBlob, find_brought
 from vaultmem.storage.git.log import read_commits
 from vaultmem.storage.git.vault_history import (
     ATTRIBUTION,
     CLAIMS_REF,
     NOTES_REF,
-    Wrote,
+    AgentLines,
     format_attribution,
     parse_attribution,
     read_attribution,
@@ -67,9 +67,9 @@ def record_attribution(vault: Vault, commit: str, since: str) -> None:
         vault.state.put(_UNATTRIBUTED_KEY, since)
 
 
-def _record(vault: Vault, changes: Sequence[Brought]) -> None:
+def _record(vault: Vault, changes: Sequence[IntroducedBlob]) -> None:
     """Record which of these committed files (newest first) contain an agent's text."""
-    wrotes_by_commit: dict[str, list[Wrote]] = {}
+    wrotes_by_commit: dict[str, list[AgentLines]] = {}
     last: dict[str, str] = {}
     for each in reversed(changes):
         wrote, before = _find_wrote(vault, each)
@@ -89,7 +89,7 @@ def _record(vault: Vault, changes: Sequence[Brought]) -> None:
     vault.journal.clear({path: blob for path, blob in last.items() if current_blobs[path] == blob})
 
 
-def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
+def _find_wrote(vault: Vault, each: IntroducedBlob) -> tuple[AgentLines | None, str]:
     """Return an agent's text in a file, and the agent's path, as a person can move a file."""
     path = vault.history.prefix + each.path
     data = b""
@@ -102,12 +102,12 @@ def _find_wrote(vault: Vault, each: Brought) -> tuple[Wrote | None, str]:
 
     author, draft = Owners(vault.journal).find(each.path, each.blob, read)
     if author is not None:
-        return Wrote(path, "", *author) if author.agent else None, each.path
+        return AgentLines(path, "", *author) if author.agent else None, each.path
     if draft is None:
         return None, each.path
     matches = match_lines(split_bytes(draft.data), split_bytes(data))
     spans = ",".join(f"{start + 1}-{start + length}" for _, start, length in matches)
-    return Wrote(path, spans, *draft.author) if spans else None, draft.path
+    return AgentLines(path, spans, *draft.author) if spans else None, draft.path
 
 
 # Files that a client writes into its own memory in the vault, without vaultmem.
@@ -235,7 +235,7 @@ def import_attribution(vault: Vault, machines: Iterable[Machine]) -> None:
     replace_attribution(vault.history, CLAIMS_REF, claims_by_commit, int(vault.now()))
 
 
-def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[Wrote]]]:
+def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[AgentLines]]]:
     """Yield a machine's claims, by commit."""
     from vaultmem.storage.git.machine_refs import read_files  # Not needed for a commit.
 
@@ -252,7 +252,7 @@ def _read_claims(vault: Vault, machine: Machine) -> Iterator[tuple[str, list[Wro
                     yield commit, wrote
 
 
-def _parse(vault: Vault, text: str) -> list[Wrote]:
+def _parse(vault: Vault, text: str) -> list[AgentLines]:
     """Return the attribution of the vault's files in a commit's notes."""
     prefix = vault.history.prefix
     return [each for each in parse_attribution(text) if each.path.startswith(prefix)]

@@ -63,7 +63,7 @@ class ReadJob(NamedTuple):
     full: bytes | None = None
 
 
-class Reading(NamedTuple):
+class ReadResult(NamedTuple):
     """The result of a job: a note, or the unchanged blob id, or the problem.
 
     All fields are empty if the file is gone. `is_invalid` marks an invalid note, whose replacement
@@ -82,7 +82,7 @@ class Chunk(NamedTuple):
     There are no terms if the index is written later.
     """
 
-    readings: list[Reading]
+    readings: list[ReadResult]
     terms: TermArrays | None
 
 
@@ -96,16 +96,16 @@ class ChunkReader:
 
     def read(self, jobs: Sequence[ReadJob]) -> Chunk:
         """Return the results of some jobs."""
-        readings: list[Reading] = []
+        readings: list[ReadResult] = []
         texts: list[SectionTexts] = []
         for job in jobs:
             note, blob, problem = _read_note(self._root, job, self._daily)
             if note is not None and note.is_invalid and not job.as_it_is:
-                readings.append(Reading(None, blob, note.record.problem, is_invalid=True))
+                readings.append(ReadResult(None, blob, note.record.problem, is_invalid=True))
                 continue
             if note is not None:
                 texts += note.texts
-            readings.append(Reading(note and list_rows(note), blob, problem))
+            readings.append(ReadResult(note and list_rows(note), blob, problem))
         terms = None if self._counter is None else self._counter.count(texts)
         return Chunk(readings, terms)
 

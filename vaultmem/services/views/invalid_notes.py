@@ -41,7 +41,7 @@ _NOTHING_COUNTS = "it is not found"
 _AS_IT_IS = "it counts as unreadable"
 
 
-class Settled(NamedTuple):
+class EffectiveVersion(NamedTuple):
     """The document that counts at a path in a view (None: no document), and a message."""
 
     document: int | None
@@ -67,7 +67,7 @@ def settle(
     jobs: Sequence[ReadJob],
     chunk: Chunk,
     before: Mapping[str, KnownFile],
-) -> dict[str, Settled]:
+) -> dict[str, EffectiveVersion]:
     """Choose and index the version that counts for each invalid note of a chunk, by path.
 
     `commit` is the one whose history is searched, "" for none; `before` is the known file at each
@@ -82,16 +82,16 @@ def settle(
     from vaultmem.services.views.chunk import ChunkReader, ReadJob
 
     read_jobs: list[ReadJob] = []
-    results: dict[str, Settled] = {}
+    results: dict[str, EffectiveVersion] = {}
     for job in invalid_jobs:
         version = _find_counting(vault, commit, job, records.get(job.path))
         if version.data is None:
             record = records[job.path] if version.keeps_known else None
-            results[job.path] = Settled(record and record.document, version.problem)
+            results[job.path] = EffectiveVersion(record and record.document, version.problem)
             continue
         size = len(version.data)
         read_jobs.append(ReadJob(job.path, size=size, data=version.data, as_it_is=True))
-        results[job.path] = Settled(None, version.problem)
+        results[job.path] = EffectiveVersion(None, version.problem)
     documents = batch.add(read_jobs, ChunkReader(vault.root).read(read_jobs))
     for job, document in zip(read_jobs, documents, strict=True):
         results[job.path] = results[job.path]._replace(document=document)

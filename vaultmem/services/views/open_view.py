@@ -21,7 +21,7 @@ from vaultmem.storage.views import ViewRow, ViewSource
 from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
-    from vaultmem.services.views.invalid_notes import Settled
+    from vaultmem.services.views.invalid_notes import EffectiveVersion
     from vaultmem.storage.git.refs import RefTarget
 
 #: Documents per batch read from git; the most that an interruption loses.
@@ -221,14 +221,16 @@ def _list_notes(vault: Vault, commit: str, config: Config) -> dict[str, str]:
 
 def _index_unseen(
     vault: Vault, commit: str, blobs: Mapping[str, str], progress: Progress | None
-) -> dict[str, Settled]:
+) -> dict[str, EffectiveVersion]:
     """Return the document for each path of a commit; unknown notes are read first."""
-    from vaultmem.services.views.invalid_notes import Settled
+    from vaultmem.services.views.invalid_notes import EffectiveVersion
 
     documents = vault.manifest.list_readable()
     places = blobs.items()
     results = {
-        path: Settled(documents[path, b], "") for path, b in places if (path, b) in documents
+        path: EffectiveVersion(documents[path, b], "")
+        for path, b in places
+        if (path, b) in documents
     }
     new_paths = [path for path in blobs if path not in results]
     for start in range(0, len(new_paths), _BATCH_SIZE):
@@ -239,10 +241,10 @@ def _index_unseen(
     return results
 
 
-def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, Settled]:
+def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str, EffectiveVersion]:
     """Read notes of a commit and index them; return the document for each path."""
     from vaultmem.services.views.chunk import ReadJob, read_notes
-    from vaultmem.services.views.invalid_notes import Settled, settle
+    from vaultmem.services.views.invalid_notes import EffectiveVersion, settle
 
     contents = vault.history.objects.read_all(blobs.values())
     jobs = [
@@ -250,12 +252,12 @@ def _index_some(vault: Vault, commit: str, blobs: Mapping[str, str]) -> dict[str
         for path, (_, data) in zip(blobs, contents, strict=True)
         if len(data) <= MAX_FILE_BYTES
     ]
-    results: dict[str, Settled] = {}
+    results: dict[str, EffectiveVersion] = {}
     batch = Batch(vault)
     with vault.state.transaction():
         for group, chunk in read_notes(vault.root, jobs):
             pairs = zip(group, batch.add(group, chunk), strict=True)
-            results |= {job.path: Settled(number, "") for job, number in pairs}
+            results |= {job.path: EffectiveVersion(number, "") for job, number in pairs}
             results |= settle(vault, commit, batch, group, chunk, {})
         vault.state.put("index", "")
     batch.write()

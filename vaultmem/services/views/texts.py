@@ -24,7 +24,7 @@ from vaultmem.vault import Vault
 if TYPE_CHECKING:
     from vaultmem.core.indexing.rows import NoteRows
     from vaultmem.core.notes.note import Note
-    from vaultmem.services.views.chunk import Reading, ReadJob
+    from vaultmem.services.views.chunk import ReadJob, ReadResult
     from vaultmem.storage.git.objects import ObjectReader
 
 _FULL_TEXT = NOTE_FIELDS.index("full_text")
@@ -106,7 +106,7 @@ def _blob_text(objects: ObjectReader, blob: str, path: str) -> str:
 
 
 def find_full_texts(
-    vault: Vault, jobs: Sequence[ReadJob], readings: Sequence[Reading]
+    vault: Vault, jobs: Sequence[ReadJob], readings: Sequence[ReadResult]
 ) -> dict[int, ReadJob]:
     """Return, by position, the jobs of new compacted notes, each with its full text."""
     notes: dict[int, NoteRows] = {}

@@ -25,7 +25,7 @@ from vaultmem.vault import Vault
 
 if TYPE_CHECKING:
     from vaultmem.core.notes.record import NoteRecord
-    from vaultmem.storage.git.introduced import Brought
+    from vaultmem.storage.git.introduced import IntroducedBlob
 
 #: A note's path and the digest of its text.
 Text = tuple[str, str]
@@ -74,7 +74,7 @@ def review_files(vault: Vault, before: Mapping[str, str], paths: Iterable[str]) 
     _put_due(vault, withdrawn_texts)
 
 
-def review_commits(vault: Vault, since: str, changes: Sequence[Brought]) -> None:
+def review_commits(vault: Vault, since: str, changes: Sequence[IntroducedBlob]) -> None:
     """Withdraw texts that this branch's new commits took back, or that an agent restored.
 
     `changes` are the changes of the commits after `since`, newest first.
@@ -82,7 +82,7 @@ def review_commits(vault: Vault, since: str, changes: Sequence[Brought]) -> None
     texts = _list_withdrawn_texts(vault)
     if not texts or _has_switched(vault):
         return
-    versions: dict[str, list[Brought]] = {}
+    versions: dict[str, list[IntroducedBlob]] = {}
     for each in reversed(changes):
         versions.setdefault(each.path, []).append(each)
     records = _read(vault, {path for path, _ in texts} & versions.keys())
@@ -177,7 +177,7 @@ def _restore(vault: Vault, text: Text) -> None:
 
 
 def _find_last_turn(
-    vault: Vault, since: str, versions: Sequence[Brought], digest: str
+    vault: Vault, since: str, versions: Sequence[IntroducedBlob], digest: str
 ) -> _Turn | None:
     """Return the last commit that put a text into force, or out of it."""
     from vaultmem.storage.git.trees import find_entry

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from vaultmem.config import Config
 from vaultmem.core.clients.auto_memory import find_writer
-from vaultmem.core.notes.obsidian import DailyNotes, SetAside, find_set_aside
+from vaultmem.core.notes.obsidian import DailyNotes, ExclusionFilter, find_set_aside
 from vaultmem.core.text.paths import TRANSCRIPTS, is_note_name
 from vaultmem.errors import (
     DamagedError,
@@ -46,7 +46,7 @@ from vaultmem.services.views.trust_withdrawal import (
 from vaultmem.storage.displaced_files import clear_leftover, find_leftovers
 from vaultmem.storage.git.git_locks import GitLocation, has_own_locks, remove_left_locks
 from vaultmem.storage.git.head import find_git_folder
-from vaultmem.storage.git.introduced import Brought, date_brought, find_brought
+from vaultmem.storage.git.introduced import IntroducedBlob, date_brought, find_brought
 from vaultmem.storage.lock import READER, WRITER, hold_lock
 from vaultmem.storage.scan_files import Rules, Scan, SkippedFiles, Stat, scan_vault
 from vaultmem.storage.uncompared_notes import add_waiting
@@ -247,7 +247,7 @@ class NoteRules(NamedTuple):
     """
 
     config: Config
-    aside: SetAside
+    aside: ExclusionFilter
     key: str
 
     def why_not(self, path: str) -> str:
@@ -529,7 +529,9 @@ def _learn_commits(vault: Vault) -> None:
         add_waiting(vault.state, senders)
 
 
-def _list_arrivals(vault: Vault, previous_head: str, changes: Sequence[Brought]) -> dict[str, str]:
+def _list_arrivals(
+    vault: Vault, previous_head: str, changes: Sequence[IntroducedBlob]
+) -> dict[str, str]:
     """Return, by path, the senders of notes in commits from elsewhere, newest first.
 
     The index must match the disk and know no commits after `previous_head`. Vaultmem's own

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vaultmem.storage.git.vault_history import VaultHistory
 
 
-class Brought(NamedTuple):
+class IntroducedBlob(NamedTuple):
     """A path's new bytes in a commit ("" if removed), and the commit's time.
 
     The time is in seconds since the epoch.
@@ -24,7 +24,7 @@ class Brought(NamedTuple):
     at: int
 
 
-def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought]:
+def find_brought(history: VaultHistory, commit: str, since: str) -> list[IntroducedBlob]:
     """Return the commits' changes of the vault's paths with UTF-8 names, newest first.
 
     Only commits of `commit` that `since` does not contain are read.
@@ -39,7 +39,7 @@ def find_brought(history: VaultHistory, commit: str, since: str) -> list[Brought
     return _parse_brought(out, history.prefix)
 
 
-def date_brought(changes: Iterable[Brought]) -> dict[tuple[str, str], int]:
+def date_brought(changes: Iterable[IntroducedBlob]) -> dict[tuple[str, str], int]:
     """Return the time of the last commit that wrote each (path, blob)."""
     dates: dict[tuple[str, str], int] = {}
     for path, blob, _, at in changes:
@@ -48,8 +48,8 @@ def date_brought(changes: Iterable[Brought]) -> dict[tuple[str, str], int]:
     return dates
 
 
-def _parse_brought(out: str, prefix: str) -> list[Brought]:
-    changes: list[Brought] = []
+def _parse_brought(out: str, prefix: str) -> list[IntroducedBlob]:
+    changes: list[IntroducedBlob] = []
     at, commit = 0, ""
     parts = iter(out.split("\0"))
     for part in parts:
@@ -62,5 +62,5 @@ def _parse_brought(out: str, prefix: str) -> list[Brought]:
             parents = len(part) - len(part.lstrip(":"))  # For a merge, the result itself.
             path, blob = next(parts, "").removeprefix(prefix), part.split()[2 * parents + 1]
             if is_text(path):
-                changes.append(Brought(path, blob.strip("0") and blob, commit, at))
+                changes.append(IntroducedBlob(path, blob.strip("0") and blob, commit, at))
     return changes

@@ -18,8 +18,8 @@ from vaultmem.storage.git.trees import RAW, Words, parse_changes
 from vaultmem.storage.git.vault_history import (
     CLAIMS_REF,
     NOTES_REF,
+    AgentLines,
     VaultHistory,
-    Wrote,
     parse_attribution,
 )
 
@@ -83,7 +83,7 @@ class Commit(NamedTuple):
     confidence: str
     tool_call: str
     has_trailers: bool
-    wrote: tuple[Wrote, ...] = ()
+    wrote: tuple[AgentLines, ...] = ()
     shown_lines: tuple[str, ...] = ()
 
     @property

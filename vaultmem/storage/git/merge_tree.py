@@ -66,7 +66,7 @@ _DRIVERS = r"^merge\..*\.driver$"
 _MOVED_FILE_SUFFIX = re.compile(r"~[0-9a-f]{40}(_[0-9]+)?$")
 
 
-class Unmerged(NamedTuple):
+class UnmergedPath(NamedTuple):
     """A path that git left open: the base's, our and their version, None if missing.
 
     `kind` is git's word for a conflict of another kind than contents, such as "rename/rename".
@@ -89,7 +89,7 @@ class Unmerged(NamedTuple):
 
 def merge_commits(
     history: VaultHistory, ours: str, theirs: str, scratch: Path, joins: bool = False
-) -> tuple[str, list[Unmerged]]:
+) -> tuple[str, list[UnmergedPath]]:
     """Merge two commits (full ids) as git does; return the tree's id and the open paths.
 
     `scratch` is the vault's state folder, whose lock the caller holds. Paths in the result are from
@@ -211,10 +211,10 @@ def _join(
     stages: Mapping[str, dict[str, TreeEntry]],
     asides: Mapping[str, str],
     messages: list[tuple[str, tuple[str, ...]]],
-) -> Iterator[Unmerged]:
+) -> Iterator[UnmergedPath]:
     """Yield each conflict once, whether git has versions of it or not."""
     conflicts = {
-        path: Unmerged(
+        path: UnmergedPath(
             *(path, sides.get("1"), sides.get("2"), sides.get("3")), aside=asides.get(path, "")
         )
         for path, sides in stages.items()
@@ -222,7 +222,7 @@ def _join(
     for kind, paths in messages:
         if kind == "contents" or not paths:
             continue
-        conflict = conflicts.get(paths[0], Unmerged(paths[0], None, None, None))
+        conflict = conflicts.get(paths[0], UnmergedPath(paths[0], None, None, None))
         conflicts[paths[0]] = conflict._replace(kind=kind, names=paths)
         if kind == "rename/rename":
             for path in paths[1:]:

@@ -152,7 +152,7 @@ class PushOutcome(StrEnum):
     REFUSED = "refused"
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """The result of a fetch: the moved refs with their commits, or the error.
 
     `is_absent` means that the remote lacks a branch that was named. `token_ends` is when a hub's
@@ -175,7 +175,7 @@ class RemoteBranches(NamedTuple):
     message: str = ""
 
 
-class Pushed(NamedTuple):
+class PushResult(NamedTuple):
     """The outcome and reason for each pushed ref, or the error of the whole push."""
 
     refs: Mapping[str, tuple[PushOutcome, str]] = MappingProxyType({})
@@ -189,7 +189,7 @@ def fetch(
     refspecs: Sequence[str],
     seconds: float = TRANSFER_TIMEOUT_SECONDS,
     prune: str = "",
-) -> Fetched:
+) -> FetchResult:
     """Fetch refspecs into refs of the repository, except its own branches.
 
     Refs that begin with `prune` are deleted if the remote no longer has them.
@@ -212,10 +212,10 @@ def fetch(
             history.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
     token_ends = float(ends) if re.fullmatch("[0-9]{1,12}", ends) else 0.0
     if not code or moved_refs:
-        return Fetched(moved_refs, token_ends=token_ends)
+        return FetchResult(moved_refs, token_ends=token_ends)
     if "couldn't find remote ref" in err:
-        return Fetched(is_absent=True, token_ends=token_ends)
-    return Fetched({}, *_explain(err, code))
+        return FetchResult(is_absent=True, token_ends=token_ends)
+    return FetchResult({}, *_explain(err, code))
 
 
 def list_branches(
@@ -237,7 +237,7 @@ def list_branches(
     return RemoteBranches(branches, next((each for each in heads if each in branches), ""))
 
 
-def remove_branch(history: VaultHistory, remote: Remote, name: str, commit: str) -> Pushed:
+def remove_branch(history: VaultHistory, remote: Remote, name: str, commit: str) -> PushResult:
     """Delete a branch of the remote if it is still at a commit (full id)."""
     return _push(
         history,
@@ -253,21 +253,21 @@ def push(
     remote: Remote,
     refspecs: Sequence[str],
     seconds: float = TRANSFER_TIMEOUT_SECONDS,
-) -> Pushed:
+) -> PushResult:
     """Push commits (full ids) to refs of the remote, each independently and never forced."""
     return _push(history, remote, refspecs, seconds)
 
 
 def _push(
     history: VaultHistory, remote: Remote, refspecs: Sequence[str], seconds: float, lease: str = ""
-) -> Pushed:
+) -> PushResult:
     leased = [f"--force-with-lease={lease}"] if lease else []
     command = ("push", "--porcelain", "--no-verify", "--no-signed", *leased)
     words = (*command, "--recurse-submodules=no", "--", remote.push_url or remote.url, *refspecs)
     with _working_apart(history, remote) as env:
         code, out, err = _talk(history, words, env, seconds)
     refs = dict(_parse_fates(out, err))
-    return Pushed(refs) if refs or not code else Pushed({}, *_explain(err, code))
+    return PushResult(refs) if refs or not code else PushResult({}, *_explain(err, code))
 
 
 @contextlib.contextmanager

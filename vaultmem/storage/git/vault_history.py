@@ -321,7 +321,7 @@ _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _FIRST_COMMIT_FIELD = re.compile(r'"first_commit": "([0-9a-f]{40})"')
 
 
-class Wrote(NamedTuple):
+class AgentLines(NamedTuple):
     """The part of another author's commit that an agent wrote; no `lines` means the whole file.
 
     `claimed_by` is the other machine that reports it, "" for this one.
@@ -342,7 +342,9 @@ class Wrote(NamedTuple):
         )
 
 
-def write_attribution(history: VaultHistory, commit: str, attributions: Sequence[Wrote]) -> None:
+def write_attribution(
+    history: VaultHistory, commit: str, attributions: Sequence[AgentLines]
+) -> None:
     """Record who wrote the content of a commit, replacing an earlier record.
 
     Git copies the note if the commit is amended or rebased.
@@ -357,7 +359,7 @@ def write_attribution(history: VaultHistory, commit: str, attributions: Sequence
         history.git.run("config", "--local", "--add", "notes.rewriteRef", NOTES_REF)
 
 
-def format_attribution(attributions: Iterable[Wrote], **fields: str) -> bytes:
+def format_attribution(attributions: Iterable[AgentLines], **fields: str) -> bytes:
     """Return a note; `fields` are added to each of its lines."""
     rows = ({**each._asdict(), **fields} for each in attributions)
     compact_rows = ({k: v for k, v in row.items() if v or k != "claimed_by"} for row in rows)
@@ -365,7 +367,7 @@ def format_attribution(attributions: Iterable[Wrote], **fields: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def parse_attribution(text: str) -> tuple[Wrote, ...]:
+def parse_attribution(text: str) -> tuple[AgentLines, ...]:
     """Return the content of a commit's notes; lines that cannot be parsed are left out.
 
     Claims of other machines count only if this one recorded nothing for the commit.
@@ -374,8 +376,8 @@ def parse_attribution(text: str) -> tuple[Wrote, ...]:
     for line in text.splitlines():
         try:
             values = json.loads(line)
-            fields = {name: values[name] for name in Wrote._fields if name != "claimed_by"}
-            attribution = Wrote(**fields, claimed_by=values.get("claimed_by", ""))
+            fields = {name: values[name] for name in AgentLines._fields if name != "claimed_by"}
+            attribution = AgentLines(**fields, claimed_by=values.get("claimed_by", ""))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             continue
         if all(isinstance(value, str) for value in attribution) and attribution.agent:

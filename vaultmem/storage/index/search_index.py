@@ -299,7 +299,7 @@ _BUDGET = 10_000
 _TERMS = 16
 
 
-class Sharing(NamedTuple):
+class SharedTermHits(NamedTuple):
     """Sections as (document, ordinal), best first, and the number of sections with each term.
 
     `shares` is each section's share (0 to 1) of the weight of the terms looked up.
@@ -323,7 +323,7 @@ def find_sharing(
     terms: Iterable[str],
     limit: int,
     term_counts: dict[str, int] | None = None,
-) -> Sharing:
+) -> SharedTermHits:
     """Return at most `limit` sections that share the most terms, weighted by ln(1 + N / n).
 
     Only the rarest terms within the budget of postings are looked up. `term_counts` caches the
@@ -340,7 +340,7 @@ def find_sharing(
             for number in numbers:
                 section_scores[number] = section_scores.get(number, 0.0) + weight
     best = _choose_best(scores, limit)
-    return Sharing(
+    return SharedTermHits(
         tuple(snapshot.locate(place, number) for _, place, number in best),
         tuple(-score / whole for score, _, _ in best),
         counts,

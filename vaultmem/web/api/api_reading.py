@@ -19,7 +19,7 @@ from vaultmem.errors import NoteNotFoundError, VersionMismatchError
 from vaultmem.operations.branch_changes import BRANCH, LIST_CONFLICTS, PLAN_MERGE
 from vaultmem.operations.checks import DOCTOR, STATUS
 from vaultmem.operations.curation import CURATE, DEDUP, SIMILAR
-from vaultmem.operations.declaration import Given, Moment, Operation, Tag
+from vaultmem.operations.declaration import Given, Operation, Tag, VersionScope
 from vaultmem.operations.history_views import HISTORY_VIEWS
 from vaultmem.operations.links import BACKLINKS, BROKEN, LINKS, ORPHANS
 from vaultmem.operations.note_data import (
@@ -63,7 +63,7 @@ def _count_contexts(vault: Vault, _: Given) -> Any:
 
 _COUNTS = rows(name="string", notes="integer")
 
-_view = partial(Operation, versions=Moment.SEEN, tag=Tag.VIEW)
+_view = partial(Operation, versions=VersionScope.SEEN, tag=Tag.VIEW)
 
 NOTES = (
     LIST,

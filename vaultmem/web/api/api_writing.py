@@ -8,7 +8,7 @@ from typing import Any
 from vaultmem.errors import RefusedError
 from vaultmem.operations.branch_changes import MERGE, RESOLVE
 from vaultmem.operations.curation import COMPACT, DREAM
-from vaultmem.operations.declaration import Given, Moment, Operation
+from vaultmem.operations.declaration import Given, Operation, VersionScope
 from vaultmem.operations.links import MV
 from vaultmem.operations.note_changes import CHECKPOINT, NOTE_CHANGES, UNDO
 from vaultmem.operations.note_data import (
@@ -151,7 +151,7 @@ JUDGING = (
         _EXPECTED,
         required=("query",),
         output_schema=record(as_expected="boolean", reasons=STRINGS),
-        versions=Moment.SEEN,
+        versions=VersionScope.SEEN,
     ),
     Operation(
         "bisect",
@@ -165,7 +165,7 @@ JUDGING = (
         },
         required=("query", "good"),
         output_schema=record(first_bad=rows(commit="string"), steps=rows(commit="string")),
-        versions=Moment.BRANCH,
+        versions=VersionScope.BRANCH,
         long=True,
     ),
 )

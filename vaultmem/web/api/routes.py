@@ -22,7 +22,7 @@ import vaultmem
 from vaultmem.core.text.display import escape_bytes
 from vaultmem.core.text.json_values import as_plain
 from vaultmem.errors import RefusedError, VaultError, VersionMismatchError
-from vaultmem.operations.declaration import BASE, Front, Given, Moment, Operation, Tag
+from vaultmem.operations.declaration import BASE, FrontEnd, Given, Operation, Tag, VersionScope
 from vaultmem.operations.finding import FINDING
 from vaultmem.operations.notes import note_data
 from vaultmem.operations.projects import LIST as LIST_PROJECTS
@@ -300,7 +300,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *JUDGING,
     *HISTORY,
     *SESSION_RECORD,
-    *(each for each in SESSION_VIEWS if Front.HTTP not in each.excused),
+    *(each for each in SESSION_VIEWS if FrontEnd.HTTP not in each.excused),
     *SESSION_TURNS,
     FAMILY,
     *TASKS,
@@ -325,7 +325,7 @@ _MAX_SESSION_CHARS = 200
 _JSON, _CSV = "application/json", "text/csv"
 
 
-class Answered(NamedTuple):
+class ApiResponse(NamedTuple):
     """A response, its version as an ETag ("" without one), and the path of a new note."""
 
     data: bytes
@@ -386,18 +386,18 @@ async def _write(
     return _respond(answer, 201 if answer.new_path else 200, headers)
 
 
-def _look(name: str, arguments: Given, rows: str, vault: Vault) -> Answered:
+def _look(name: str, arguments: Given, rows: str, vault: Vault) -> ApiResponse:
     """Return the response of a read operation, for the vault now or at the requested time.
 
     The operation is passed by name, since another process might run it. `rows` names the list to
     return as CSV, "" for the whole response as JSON.
     """
     operation, view = _BY_NAME[name], vault
-    if operation.versions is Moment.SEEN and arguments.get("vault"):
+    if operation.versions is VersionScope.SEEN and arguments.get("vault"):
         from vaultmem.services.vaults.companions import open_other_vault
 
         view = open_other_vault(vault, arguments["vault"])
-    if operation.versions is Moment.SEEN and arguments.get("at"):
+    if operation.versions is VersionScope.SEEN and arguments.get("at"):
         from vaultmem.services.views.open_view import view_at
 
         view = view_at(view, arguments["at"])
@@ -406,21 +406,21 @@ def _look(name: str, arguments: Given, rows: str, vault: Vault) -> Answered:
         plain["behind"] = vault.notices.stale
     tag = make_tag(operation.tag, view, plain)
     if rows:
-        return Answered(write_table(plain[rows]), tag, kind=_CSV)
-    return Answered(_dump(plain), tag)
+        return ApiResponse(write_table(plain[rows]), tag, kind=_CSV)
+    return ApiResponse(_dump(plain), tag)
 
 
-def _change(name: str, arguments: Given, versions: frozenset[str], vault: Vault) -> Answered:
+def _change(name: str, arguments: Given, versions: frozenset[str], vault: Vault) -> ApiResponse:
     """Return the response of a write operation."""
     operation = _BY_NAME[name]
     if not operation.changes:
         plain = _label_branch(vault, as_plain(operation.answer(vault, arguments)))
         is_new = operation.creates and plain["outcome"] == "created"
         tag = f'"{plain["blob"]}"' if operation.creates else ""
-        return Answered(_dump(plain), tag, plain["path"] if is_new else "")
+        return ApiResponse(_dump(plain), tag, plain["path"] if is_new else "")
     vault = expect(operation, arguments, versions, vault)
     result, path = operation.change(vault, arguments)
-    return Answered(_dump(_label_branch(vault, as_plain(result))), tag_written(vault, path))
+    return ApiResponse(_dump(_label_branch(vault, as_plain(result))), tag_written(vault, path))
 
 
 def _label_branch(vault: Vault, plain: Any) -> Any:
@@ -447,7 +447,7 @@ def _read_now(arguments: Given, vault: Vault) -> Any:
         return None
 
 
-def _respond(answer: Answered, status: int, headers: dict[str, str]) -> Response:
+def _respond(answer: ApiResponse, status: int, headers: dict[str, str]) -> Response:
     tag = {"ETag": answer.tag} if answer.tag else {}
     return Response(answer.data, status, {**headers, **tag}, answer.kind)
 

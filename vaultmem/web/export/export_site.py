@@ -40,7 +40,7 @@ from vaultmem.errors import RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.history.explain import (
     CommitChange,
-    Story,
+    NoteStory,
     describe_stories,
     group_changes,
     walk_history,
@@ -295,7 +295,7 @@ class _Histories:
         self._commit = commit
         self._paths = paths
         self._places = {path: index for index, path in enumerate(paths)}
-        self._read: dict[int, dict[str, Story]] = {}
+        self._read: dict[int, dict[str, NoteStory]] = {}
 
     def describe_history(
         self, path: str, at: str, vault: Vault
@@ -313,7 +313,7 @@ class _Histories:
         story = self._read[chunk][path]
         return story.lines, Trace(path, story.versions[:LAST_COMMITS])
 
-    def _notify_all(self, paths: Sequence[str]) -> dict[str, Story]:
+    def _notify_all(self, paths: Sequence[str]) -> dict[str, NoteStory]:
         texts = {}
         for path in paths:
             with contextlib.suppress(VaultError, OSError):  # Its own page shows the error.

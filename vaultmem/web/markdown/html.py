@@ -29,8 +29,8 @@ from vaultmem.web.markdown.clean import REL, clean_html
 from vaultmem.web.markdown.html_links import (
     MAX_EMBED_DEPTH,
     Budget,
+    LinkContext,
     Page,
-    Surroundings,
     find_target,
     format_heading,
     format_link,
@@ -326,7 +326,7 @@ MAX_MARKS = 100_000
 _MARKS = "[*_~=$!<#&\\`^:|\n"
 
 
-class Rendered(NamedTuple):
+class RenderedNote(NamedTuple):
     """A note as HTML that is safe to insert into a page.
 
     `properties` is the table of its properties, "" if it has none. Blocks have the lines of the
@@ -338,7 +338,7 @@ class Rendered(NamedTuple):
     headings: tuple[Heading, ...]
 
 
-def render_note(text: str, path: str, link_context: Surroundings) -> Rendered:
+def render_note(text: str, path: str, link_context: LinkContext) -> RenderedNote:
     """Render a note as Obsidian shows it, for any text."""
     text, frontmatter, body = _read_text(text)
     page = Page(
@@ -352,8 +352,8 @@ def render_note(text: str, path: str, link_context: Surroundings) -> Rendered:
     except TooLargeError:
         lines = f'data-line="{page.first}" data-end="{page.first + body.rstrip().count(chr(10))}"'
         html = f'<pre class="plain" {lines}>{escapeHtml(body)}</pre>'
-        return Rendered(clean_html(html), properties, ())
-    return Rendered(clean_html(html), properties, tuple(headings))
+        return RenderedNote(clean_html(html), properties, ())
+    return RenderedNote(clean_html(html), properties, tuple(headings))
 
 
 def _read_text(text: str) -> tuple[str, Frontmatter, str]:

@@ -51,7 +51,7 @@ class Addresses(NamedTuple):
     tag: Callable[[str], str] = _address("/tag/")
 
 
-class Surroundings(NamedTuple):
+class LinkContext(NamedTuple):
     """The vault around a note.
 
     `find` returns the path of a link's target (`LinkNames.find` in `core.notes.link_syntax`).
@@ -88,7 +88,7 @@ class Page(NamedTuple):
     """
 
     path: str
-    around: Surroundings
+    around: LinkContext
     budget: Budget
     first: int = 1
     trail: tuple[str, ...] = ()

@@ -88,7 +88,7 @@ class Suggestion(NamedTuple):
     place: dict[str, str]
 
 
-class Searches:
+class BisectCache:
     """Cache of the verdicts of running searches; evicted ones are tested again."""
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ def _place(vault: Vault, steps: list[JudgedCommit]) -> list[BisectStep]:
 async def show_bisect(request: Request) -> Response:
     """Run one slice of a search and show it; the page repeats this until the search ends."""
     state = request.app.state
-    searches: Searches = getattr(state, "searches", None) or Searches()
+    searches: BisectCache = getattr(state, "searches", None) or BisectCache()
     state.searches = searches
     search = read_search(request.query_params)
     progress: BisectProgress | None = None

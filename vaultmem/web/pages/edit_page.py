@@ -21,7 +21,7 @@ from vaultmem.core.notes.note import Note
 from vaultmem.core.text.line_diff import Passage, find_line_end, mark_diff, match_lines
 from vaultmem.errors import ForbiddenError, RefusedError, VaultError, VersionMismatchError
 from vaultmem.vault import Vault
-from vaultmem.web.markdown.html import Rendered, render_note
+from vaultmem.web.markdown.html import RenderedNote, render_note
 from vaultmem.web.page_requests import (
     answers,
     find_status,
@@ -48,7 +48,7 @@ class Draft(NamedTuple):
     blob: str
     reason: str = ""
     problem: str = ""
-    preview: Rendered | None = None
+    preview: RenderedNote | None = None
     differences: list[Passage] | None = None
 
 

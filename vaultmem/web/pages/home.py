@@ -20,7 +20,7 @@ from vaultmem.operations.branch_changes import list_conflicts
 from vaultmem.operations.branch_changes import resolve as resolve_conflicts
 from vaultmem.operations.checks import doctor
 from vaultmem.services.health.economics import Stats
-from vaultmem.services.merging.text_conflicts import Unsettled
+from vaultmem.services.merging.text_conflicts import NoteConflict
 from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.storage.git.head import read_refs
 from vaultmem.storage.git.log import Commit
@@ -201,7 +201,7 @@ _LIMIT = 50
 class ConflictPage(NamedTuple):
     """The shown conflicts, and the number of all."""
 
-    conflicts: list[Unsettled]
+    conflicts: list[NoteConflict]
     waiting: int
 
 

@@ -27,7 +27,7 @@ from vaultmem.errors import NoteNotFoundError, RefusedError, VaultError
 from vaultmem.services.history.blame import BlamedLine, Trace
 from vaultmem.services.packs.receipts import ShownSections
 from vaultmem.vault import Vault
-from vaultmem.web.markdown.html import Rendered, render_note
+from vaultmem.web.markdown.html import RenderedNote, render_note
 from vaultmem.web.page_requests import PageFrame, answers, read, read_page, read_path
 from vaultmem.web.rendering import FILES, PICTURES, build_link_context, render_page
 
@@ -73,7 +73,7 @@ class NotePage(NamedTuple):
     note: Note
     record: NoteRecord | None
     is_trusted: bool
-    rendered: Rendered | None
+    rendered: RenderedNote | None
     status: list[StatusRemark]
     file: str
     obsidian: str

@@ -31,7 +31,7 @@ from vaultmem.services.packs.build import AskPack, PackAnswer
 from vaultmem.services.packs.receipts import Replay
 from vaultmem.vault import Vault
 from vaultmem.web.markdown.html import render_note
-from vaultmem.web.markdown.html_links import Surroundings
+from vaultmem.web.markdown.html_links import LinkContext
 from vaultmem.web.page_requests import answers, open_asked, read, read_count, read_page
 from vaultmem.web.rendering import Reason, build_link_context, describe_reasons, render_page
 
@@ -134,7 +134,7 @@ def collect_pack(pack_request: AskPack, at: str, other: str, vault: Vault) -> Pa
     )
 
 
-def describe_pack(answer: PackAnswer, link_context: Surroundings) -> PackPage:
+def describe_pack(answer: PackAnswer, link_context: LinkContext) -> PackPage:
     """Split a pack into its groups, and its budget into their costs."""
     pack = answer.pack
     form = choose_form(pack.source, pack.style, pack.labels)
@@ -151,7 +151,7 @@ def describe_pack(answer: PackAnswer, link_context: Surroundings) -> PackPage:
 
 
 def describe_items(
-    items: Sequence[PackItem], form: PackForm, question: str, link_context: Surroundings
+    items: Sequence[PackItem], form: PackForm, question: str, link_context: LinkContext
 ) -> list[PackPiece]:
     """Return the sections of a pack, each with its cost in tokens and its reasons."""
     is_asked = bool(question.strip())
@@ -161,7 +161,7 @@ def describe_items(
     ]
 
 
-def _render(item: PackItem, link_context: Surroundings) -> str:
+def _render(item: PackItem, link_context: LinkContext) -> str:
     """Return a section's text as HTML, without hidden text.
 
     After the leading line end, it has no frontmatter.

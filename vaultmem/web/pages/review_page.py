@@ -36,7 +36,7 @@ from vaultmem.services.history.restore_note import UndoResult, undo_commit
 from vaultmem.vault import Vault
 from vaultmem.web.background_jobs import Jobs, TellProgress
 from vaultmem.web.markdown.html import render_note
-from vaultmem.web.markdown.html_links import Surroundings
+from vaultmem.web.markdown.html_links import LinkContext
 from vaultmem.web.page_requests import answers, go_back, read, read_form, read_page, write
 from vaultmem.web.rendering import build_link_context, link_note, make_link, render_page
 
@@ -145,7 +145,7 @@ def _find_authors(vault: Vault, proposals: Sequence[Proposal]) -> dict[str, str]
     return {each.path: each.agent for each in records}
 
 
-def _show(item: Item, link_context: Surroundings) -> ShownItem:
+def _show(item: Item, link_context: LinkContext) -> ShownItem:
     sides = [_show_side(side, link_context) for side in item.sides]
     if not item.proposal.into or len(sides) != 2:
         return ShownItem(item, sides, [])
@@ -154,7 +154,7 @@ def _show(item: Item, link_context: Surroundings) -> ShownItem:
     return ShownItem(item, sides, list(mark_diff(diff)))
 
 
-def _show_side(side: ReviewSide, link_context: Surroundings) -> ShownSide:
+def _show_side(side: ReviewSide, link_context: LinkContext) -> ShownSide:
     """Return a note with the first paragraphs of its text."""
     text = side.text.strip()
     end = (

@@ -19,7 +19,7 @@ from vaultmem.web.page_requests import answers, read, read_path
 from vaultmem.web.rendering import render_page
 
 if TYPE_CHECKING:
-    from vaultmem.services.sessions.spread import Reader, Spread, Writing
+    from vaultmem.services.sessions.spread import LaterNote, Reader, Spread
 
 #: The most rows of the drawing; the list has all.
 _MAX_ROWS = 60
@@ -64,7 +64,7 @@ class ShownReader(NamedTuple):
 
     reader: Reader
     path: str
-    writings: list[Writing]
+    writings: list[LaterNote]
     others: int
 
 
@@ -141,7 +141,7 @@ def _draw(roots: Sequence[SpreadNode], readers: Sequence[ShownReader]) -> Iterat
         stack += [(*each, depth + 1, (x, y)) for each in reversed(children.pop(name, []))]
 
 
-def _make_writing(writing: Writing) -> SpreadNode:
+def _make_writing(writing: LaterNote) -> SpreadNode:
     relation = str(writing.relation)
     path = "" if writing.vault else writing.path
     return SpreadNode(PurePosixPath(writing.path).stem, relation, False, path, relation)
