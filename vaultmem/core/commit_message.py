@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vaultmem.core.secrets.scan import mask_secrets
 from vaultmem.core.sessions.session import FOLDER
-from vaultmem.core.text.display import EMOJI_JOINER, escape_bytes, width
+from vaultmem.core.text.display import replace_characters, width
 from vaultmem.core.text.paths import is_note_name
 
 #: Most columns of a first line; git's lists, mails and hosting sites truncate longer ones.
@@ -151,8 +151,5 @@ def _list(names: Sequence[str], rest: int) -> str:
 
 
 def _one_line(text: str, limit: int) -> str:
-    parts = EMOJI_JOINER.split(escape_bytes(text))
-    printable = "\u200d".join(
-        "".join(c if c.isprintable() else " " for c in part) for part in parts
-    )
+    printable = replace_characters(text, lambda c: c if c.isprintable() else " ")
     return " ".join(printable.split())[:limit]

@@ -227,7 +227,7 @@ class StateDatabase:
         return str(rows[0][0]) if rows else ""
 
     def put(self, key: str, value: str) -> None:
-        """Store a text under a key, if it is another one."""
+        """Store a text under a key; nothing is written if it is there already."""
         sql = (
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value "
             "WHERE value <> excluded.value"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
@@ -14,7 +14,7 @@ _BYTES = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
 
 
 #: The character that joins two emoji to one, as in a family. It is part of many file names.
-EMOJI_JOINER = re.compile(
+_EMOJI_JOINER = re.compile(
     "(?<=[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d(?=[\u2190-\u2bff\U0001f000-\U0001faff])"
 )
 
@@ -32,19 +32,23 @@ def clean_text(text: str) -> str:
     """Return the text without control, format and bidirectional characters; tabs stay."""
     if text.isprintable():
         return text
-    return "\u200d".join(
-        "".join(c for c in part if c == "\t" or unicodedata.category(c) not in _UNSEEN)
-        for part in EMOJI_JOINER.split(escape_bytes(text))
+    return replace_characters(
+        text, lambda c: c if c == "\t" or unicodedata.category(c) not in _UNSEEN else ""
     )
+
+
+def replace_characters(text: str, replace: Callable[[str], str]) -> str:
+    """Return the text with each character replaced, except those that join two emoji."""
+    parts = _EMOJI_JOINER.split(escape_bytes(text))
+    return "\u200d".join("".join(map(replace, part)) for part in parts)
 
 
 def one_line(text: str) -> str:
     """Return the text in one line; characters that are not printable become escapes."""
     if text.isprintable():
         return text
-    return "\u200d".join(
-        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in part)
-        for part in EMOJI_JOINER.split(escape_bytes(text))
+    return replace_characters(
+        text, lambda c: c if c.isprintable() else c.encode("unicode_escape").decode()
     )
 
 

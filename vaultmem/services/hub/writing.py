@@ -51,8 +51,7 @@ def move_ref(
     hub = read_hub(folder)
     access = access_hub(hub, vault, id, origin, time.time())
     own = BareGit(hub.repositories / f"{vault}.git", _make_environment(), hub.limits.seconds)
-    objects = clone / "objects"
-    git = own.with_objects(objects)
+    git = own.with_objects(clone / "objects")
     update = RefUpdate(ref, old or _NONE, new or _NONE)
     refusals, late_updates = check_updates(access, git, [update])
     if refusals:
@@ -60,7 +59,7 @@ def move_ref(
     if late_updates:
         raise RefMovedError
     if new:
-        own.copy_objects(git, objects, new, old)
+        own.copy_objects(git, new, old)
     try:
         own.run("update-ref", "-m", "vaultmem: write", ref, update.new, update.old)
     except SystemFailureError:

@@ -134,12 +134,13 @@ class BareGit:
         git._environment = self._environment | variables
         return git
 
-    def copy_objects(self, source: BareGit, folder: Path, new: str, old: str) -> None:
+    def copy_objects(self, source: BareGit, new: str, old: str) -> None:
         """Copy the objects that `new` has and `old` ("" for none) lacks, durably.
 
-        `source` can read them in `folder`. Files of single objects there are linked: they are
-        durable, and git never changes them.
+        `source` has the objects of the other repository (see `with_objects`). Files of single
+        objects there are linked: they are durable, and git never changes them.
         """
+        folder = Path(source._environment["GIT_OBJECT_DIRECTORY"])
         revisions = [new, *([f"^{old}"] if old else [])]
         names = source.run("rev-list", "--objects", "--no-object-names", *revisions, "--").split()
         if len(names) <= _UNPACK_LIMIT and all(
